@@ -1,0 +1,92 @@
+"""The one file that sees everything: settings in, an ASGI application out."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+from litestar import Litestar, Request, Response, Router
+from litestar.datastructures import State
+from sqlalchemy.exc import SQLAlchemyError
+
+from service import __version__
+from service.catalog.routes import router as catalog_router
+from service.estimates.routes import router as estimates_router
+from service.estimator import MODEL_VERSION
+from service.http.docs import docs_router, errors_router
+from service.http.edge import AllowPlugin, Edge
+from service.http.health import health_router
+from service.http.openapi import build_document
+from service.http.problems import HANDLERS, on_any, on_ours
+from service.http.requests import MAX_BODY_BYTES, refuse_stray_query
+from service.scenarios.routes import scenario_router
+from service.settings import DEFAULT_DATABASE_URL, Settings, load_settings
+from service.storage.database import Database, unavailable
+from service.storage.schema import require_current
+
+_TAGS = {
+    "Estimates": "What a run will cost and when it will end.",
+    "Catalogue": "Accelerators and interconnects, each figure with its source.",
+    "Scenarios": "Named requests, kept with the answer they had when they were saved.",
+    "Operations": "Health, release, and what each error means.",
+}
+
+
+def create_app(settings: Settings | None = None) -> Litestar:
+    """The service; without settings, those of the environment."""
+    settings = settings or load_settings()
+    database = Database(settings.database_url, pool_size=settings.pool_size)
+
+    async def ready() -> None:
+        await require_current(database.engine, settings.database_url)
+
+    @asynccontextmanager
+    async def open_database(_: Litestar) -> AsyncIterator[None]:
+        yield
+        await database.close()
+
+    features = _features(database, ready)
+    return Edge(
+        [*features, docs_router(_document_of(features))],
+        exception_handlers={**HANDLERS, SQLAlchemyError: _on_database, OSError: _on_database},
+        guards=[refuse_stray_query],
+        lifespan=[open_database],
+        logging_config=None,
+        openapi_config=None,
+        plugins=[AllowPlugin()],
+        request_max_body_size=MAX_BODY_BYTES,
+        state=State({"database": database}),
+    )
+
+
+def create_document() -> dict[str, Any]:
+    """The OpenAPI document, which is the same whatever the settings. No database is opened for it."""
+
+    async def nobody_asks() -> None:
+        """The document's application is never served."""
+
+    return _document_of(_features(Database(DEFAULT_DATABASE_URL, pool_size=1), nobody_asks))()
+
+
+def _features(database: Database, ready: Callable[[], Any]) -> list[Router]:
+    return [
+        estimates_router,
+        catalog_router,
+        scenario_router(database.reading, database.writing),
+        health_router(ready, __version__, MODEL_VERSION),
+        errors_router,
+    ]
+
+
+def _document_of(features: list[Router]) -> Callable[[], dict[str, Any]]:
+    @cache
+    def document() -> dict[str, Any]:
+        return build_document(features, version=__version__, tags=_TAGS)
+
+    return document
+
+
+def _on_database(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """A database that does not answer is no fault of ours: 503, and the caller may try again."""
+    told = unavailable(error)
+    return on_any(request, error) if told is None else on_ours(request, told)

@@ -1,0 +1,192 @@
+"""The command `traincost`: serve, migrate, openapi, estimate."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from service import __version__
+from service.errors import StartupError, TraincostError
+from service.settings import PREFIX, Settings, load_settings
+
+_EXAMPLE = """curl -s -X POST {base}/v1/estimates -H 'Content-Type: application/json' -d '{{"cluster": {{"gpu_count": 128}}}}'"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="traincost")
+def main() -> None:
+    """What a training run will cost all in, when it will end, and how sure we are.
+
+    Settings come from TRAINCOST_* in the environment; docs/operations.md lists them.
+    """
+
+
+@main.command()
+@click.option("--migrate", "migrate_first", is_flag=True, help="Bring the database up to date before serving.")
+@click.option("--host", help="Address to listen on, instead of TRAINCOST_HOST.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, instead of TRAINCOST_PORT.")
+def serve(migrate_first: bool, host: str | None, port: int | None) -> None:
+    """Serve the API."""
+    _or_one_line(lambda: _serve(migrate_first, host, port))
+
+
+@main.command()
+@click.argument("revision", default="head")
+def migrate(revision: str) -> None:
+    """Bring the database to the newest REVISION, or the one given."""
+
+    def run() -> None:
+        from service.storage.schema import migrate as migrate_database
+
+        settings = load_settings()
+        asyncio.run(migrate_database(settings.database_url, revision))
+        click.echo("The database is up to date." if revision == "head" else f"The database is at {revision}.")
+
+    _or_one_line(run)
+
+
+@main.command()
+@click.option("--output", type=click.Path(dir_okay=False, writable=True), help="A file, instead of standard output.")
+def openapi(output: str | None) -> None:
+    """Write the OpenAPI document as YAML."""
+    from service.app import create_document
+    from service.http.openapi import as_yaml
+
+    document = as_yaml(create_document())
+    if output is None:
+        sys.stdout.buffer.write(document)
+    else:
+        with open(output, "wb") as file:
+            file.write(document)
+
+
+def _number(name: str, default: str, text: str) -> Callable[[Any], Any]:
+    return click.option(f"--{name}", default=default, show_default=True, help=text)
+
+
+@main.command()
+@_number("gpu-count", "64", "Number of GPUs.")
+@_number("ideal-gpu-hours", "120", "Ideal hours on each GPU.")
+@_number("gpu-cost-per-hour", "2.50", "Price of one GPU-hour in USD.")
+@_number("scaling-efficiency-percent", "80", "Scaling efficiency, 1 to 100.")
+@_number("failed-run-rework-percent", "15", "Compute paid again after failures.")
+@_number("storage-cost", "200", "Storage for the run.")
+@_number("egress-cost", "150", "Data egress for the run.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def estimate(form: str, **fields: str) -> None:
+    """Estimate a run by the seven classic fields. No server is needed."""
+
+    def run() -> None:
+        from service.estimates.cli import classic_answer, classic_table
+
+        try:
+            answer, encoded = classic_answer(fields)
+        except TraincostError as error:
+            lines = [f"--{fault.pointer.replace('_', '-')}: {fault.message}" for fault in error.faults]
+            raise StartupError("; ".join(lines) or error.detail) from None
+        click.echo(encoded.decode() if form == "json" else classic_table(answer))
+
+    _or_one_line(run)
+
+
+def _or_one_line(run: Callable[[], None]) -> None:
+    """What cannot be done is said in one line, with exit code 1; a traceback is for a fault of ours."""
+    try:
+        run()
+    except StartupError as error:
+        _fail(error.detail)
+
+
+def _fail(line: str) -> NoReturn:
+    click.echo(f"traincost: {line}", err=True)
+    raise SystemExit(1)
+
+
+def _serve(migrate_first: bool, host: str | None, port: int | None) -> None:
+    import os
+
+    overrides = {} if host is None else {f"{PREFIX}HOST": host}
+    if port is not None:
+        overrides[f"{PREFIX}PORT"] = str(port)
+    os.environ.update(overrides)
+    settings = load_settings()
+    listening = _listen(settings)
+    _prepare_database(settings, migrate_first)
+    _announce(settings, listening)
+    _run_server(settings, listening)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The listening socket, taken before anything else, so that a port in use changes nothing."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or str(error)
+        raise StartupError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}. Set TRAINCOST_PORT to another "
+            "port, or stop what is using it."
+        ) from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _prepare_database(settings: Settings, migrate_first: bool) -> None:
+    from service.storage.database import create_engine
+    from service.storage.schema import migrate as migrate_database
+    from service.storage.schema import require_current
+
+    async def prepare() -> None:
+        if migrate_first:
+            await migrate_database(settings.database_url)
+        engine = create_engine(settings.database_url, pool_size=1)
+        try:
+            await require_current(engine, settings.database_url)
+        finally:
+            await engine.dispose()
+
+    asyncio.run(prepare())
+
+
+def _announce(settings: Settings, listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
+    base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    click.echo(f"traincost {__version__} at {base}")
+    click.echo(f"  docs     {base}/docs")
+    click.echo(f"  contract {base}/openapi.yaml")
+    click.echo(f"  try      {_EXAMPLE.format(base=base)}")
+    if settings.database_url.startswith("sqlite"):
+        click.echo("  SQLite serves one worker; for more, set TRAINCOST_DATABASE_URL to a PostgreSQL.")
+    sys.stdout.flush()
+
+
+def _run_server(settings: Settings, listening: socket.socket) -> None:
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    from service.logs import set_up
+
+    set_up(settings.log_level)
+    config = uvicorn.Config(
+        "service.app:create_app",
+        factory=True,
+        workers=settings.workers,
+        access_log=False,
+        log_config=None,
+        log_level=settings.log_level,
+        server_header=False,
+        date_header=True,
+        lifespan="on",
+        backlog=2048,
+    )
+    server = uvicorn.Server(config)
+    if settings.workers > 1:
+        Multiprocess(config, target=server.run, sockets=[listening]).run()
+    else:
+        server.run(sockets=[listening])

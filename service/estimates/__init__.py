@@ -1,0 +1,1 @@
+"""Estimates: a request with names becomes facts, the facts an estimate."""

@@ -1,0 +1,187 @@
+"""Names to facts, facts to an estimate."""
+
+import datetime
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from service.catalog.gpus import get_rentable_gpu
+from service.catalog.interconnects import get_interconnect
+from service.errors import BrokenRule
+from service.estimates.schemas import ClassicQuery, Cluster, EstimateRequest, InterconnectScaling, Scaling
+from service.estimator import inputs, run
+from service.estimator.results import Assumption, Estimate
+from service.money import Money, exact, known_currency, written
+
+_T = TypeVar("_T", str, int, float)
+
+_CLASSIC = "classic calculator's default"
+_UNSAID_CLUSTER = Cluster()
+_BASIS_DEFAULT = Assumption("work.basis", "per_gpu", "default", _CLASSIC)
+_PER_DEFAULT = Assumption("price.per", "gpu", "default", _CLASSIC)
+_PRICE_DEFAULTS = (
+    Assumption("price.amount", str(inputs.DEFAULT_PRICE_PER_GPU_HOUR), "default", _CLASSIC),
+    _PER_DEFAULT,
+    Assumption("price.currency", inputs.DEFAULT_CURRENCY, "default", _CLASSIC),
+)
+
+
+def estimate(request: EstimateRequest, at: str = "") -> Estimate:
+    """The estimate of one request, which stands at the pointer `at` of the body that it came in; BrokenRule
+    (or one of its kinds) names the field where it cannot be."""
+    try:
+        return run.estimate(_facts(request))
+    except BrokenRule as error:
+        error.faults = tuple(msgspec.structs.replace(fault, pointer=at + fault.pointer) for fault in error.faults)
+        raise
+
+
+def classic_request(query: ClassicQuery) -> EstimateRequest:
+    """The seven query parameters as the request they stand for; what is not given stays not given."""
+    given = UNSET
+    return EstimateRequest(
+        cluster=given if query.gpu_count is UNSET else Cluster(gpu_count=query.gpu_count),
+        work=given if query.ideal_gpu_hours is UNSET else inputs.GpuHoursWork("gpu_hours", query.ideal_gpu_hours),
+        scaling=given
+        if query.scaling_efficiency_percent is UNSET
+        else inputs.FixedScaling(query.scaling_efficiency_percent),
+        rework=given
+        if query.failed_run_rework_percent is UNSET
+        else inputs.BufferRework("buffer", query.failed_run_rework_percent),
+        price=given if query.gpu_cost_per_hour is UNSET else inputs.HourlyPrice("hourly", query.gpu_cost_per_hour),
+        storage=given if query.storage_cost is UNSET else inputs.FixedStorage("fixed", query.storage_cost),
+        egress=given if query.egress_cost is UNSET else inputs.FixedEgress("fixed", query.egress_cost),
+    )
+
+
+def _facts(request: EstimateRequest) -> inputs.Run:
+    """Every name looked up, every default filled in, and for each a word on where it came from."""
+    noted: list[Assumption] = []
+    gpu_count, gpus_per_node = _cluster(noted, request.cluster)
+    hours, basis = _work(noted, request.work)
+    efficiency_percent, network = _scaling(noted, request.scaling)
+    rework_percent = _pick(
+        noted,
+        "rework.rework_percent",
+        UNSET if request.rework is UNSET else request.rework.rework_percent,
+        inputs.DEFAULT_REWORK_PERCENT,
+    )
+    price, priced_per, currency = _price(noted, request.price)
+    storage = _amount(noted, "storage.amount", request.storage, inputs.DEFAULT_STORAGE, currency)
+    egress = _amount(noted, "egress.amount", request.egress, inputs.DEFAULT_EGRESS, currency)
+    return inputs.Run(
+        gpu_count=gpu_count,
+        gpus_per_node=gpus_per_node,
+        hours=exact(hours),
+        basis=basis,
+        efficiency_percent=exact(efficiency_percent),
+        network=network,
+        rework_percent=exact(rework_percent),
+        price=price,
+        priced_per=priced_per,
+        currency=currency,
+        storage=storage,
+        egress=egress,
+        start_at=_utc(request.start_at, "/start_at"),
+        budget=_budget(request.budget),
+        assumptions=tuple(noted),
+    )
+
+
+def _pick(noted: list[Assumption], field: str, given: _T | UnsetType, default: _T) -> _T:
+    """What was given, else the default; either way it is noted."""
+    if given is UNSET:
+        noted.append(Assumption(field, default, "default", _CLASSIC))
+        return default
+    noted.append(Assumption(field, given, "given", "request"))
+    return given
+
+
+def _cluster(noted: list[Assumption], cluster: Cluster | UnsetType) -> tuple[int, int]:
+    if cluster is UNSET:
+        cluster = _UNSAID_CLUSTER
+    if cluster.gpu is not None:
+        try:
+            gpu = get_rentable_gpu(cluster.gpu, cluster.allow_announced)
+        except BrokenRule as error:
+            raise error.placed("/cluster/gpu") from None
+        noted.append(Assumption("cluster.gpu", gpu.id, "catalogue", gpu.source))
+    return (
+        _pick(noted, "cluster.gpu_count", cluster.gpu_count, inputs.DEFAULT_GPU_COUNT),
+        _pick(noted, "cluster.gpus_per_node", cluster.gpus_per_node, inputs.DEFAULT_GPUS_PER_NODE),
+    )
+
+
+def _work(noted: list[Assumption], work: inputs.GpuHoursWork | UnsetType) -> tuple[float, inputs.Basis]:
+    hours = _pick(noted, "work.hours", UNSET if work is UNSET else work.hours, inputs.DEFAULT_IDEAL_HOURS)
+    basis = UNSET if work is UNSET else work.basis
+    if basis is UNSET:
+        noted.append(_BASIS_DEFAULT)
+        return hours, "per_gpu"
+    noted.append(Assumption("work.basis", basis, "given", "request"))
+    return hours, basis
+
+
+def _scaling(noted: list[Assumption], scaling: Scaling | UnsetType) -> tuple[float, inputs.Network | None]:
+    if isinstance(scaling, InterconnectScaling):
+        return _from_band(noted, scaling)
+    given = UNSET if scaling is UNSET else scaling.efficiency_percent
+    return _pick(noted, "scaling.efficiency_percent", given, inputs.DEFAULT_EFFICIENCY_PERCENT), None
+
+
+def _from_band(noted: list[Assumption], scaling: InterconnectScaling) -> tuple[float, inputs.Network]:
+    try:
+        link = get_interconnect(scaling.preset)
+    except BrokenRule as error:
+        raise error.placed("/scaling/preset") from None
+    low, high = link.scaling_efficiency_low_percent, link.scaling_efficiency_high_percent
+    percent = {"low": low, "typical": (low + high) / 2, "high": high}[scaling.level]
+    noted.append(Assumption("scaling.preset", link.id, "given", "request"))
+    noted.append(
+        Assumption("scaling.efficiency_percent", percent, "catalogue", f"{scaling.level} of the band: {link.source}")
+    )
+    network = inputs.Network(link.id, link.name, link.kind, link.gbps_per_node, link.scaling_efficiency_basis)
+    return percent, network
+
+
+def _price(noted: list[Assumption], price: inputs.HourlyPrice | UnsetType) -> tuple[Money, inputs.PricedPer, str]:
+    if price is UNSET:
+        noted.extend(_PRICE_DEFAULTS)
+        return inputs.DEFAULT_PRICE_PER_GPU_HOUR, "gpu", inputs.DEFAULT_CURRENCY
+    if price.currency is not UNSET:
+        known_currency(price.currency, "/price/currency")
+    currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
+    per: inputs.PricedPer = "gpu" if price.per is UNSET else price.per
+    noted.append(Assumption("price.amount", str(written(price.amount, currency)), "given", "request"))
+    noted.append(_PER_DEFAULT if price.per is UNSET else Assumption("price.per", per, "given", "request"))
+    _pick(noted, "price.currency", price.currency, currency)
+    return price.amount, per, currency
+
+
+def _amount(
+    noted: list[Assumption],
+    field: str,
+    section: inputs.FixedStorage | inputs.FixedEgress | UnsetType,
+    default: Money,
+    currency: str,
+) -> Money:
+    amount = default if section is UNSET else section.amount
+    value = str(written(amount, currency))
+    _pick(noted, field, UNSET if section is UNSET else value, value)
+    return amount
+
+
+def _budget(budget: inputs.Budget | None) -> inputs.Budget | None:
+    if budget is None or budget.deadline is None:
+        return budget
+    return msgspec.structs.replace(budget, deadline=_utc(budget.deadline, "/budget/deadline"))
+
+
+def _utc(instant: datetime.datetime | None, pointer: str) -> datetime.datetime | None:
+    if instant is None:
+        return None
+    try:
+        return instant.astimezone(datetime.UTC)
+    except OverflowError:
+        raise BrokenRule.at(pointer, "In UTC this instant is outside the years 1 to 9999") from None

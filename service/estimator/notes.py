@@ -1,0 +1,107 @@
+"""What a reader of an estimate should know, as notes with stable codes."""
+
+from service.estimator.inputs import Run
+from service.estimator.results import Note
+from service.money import written
+
+LOW_EFFICIENCY_PERCENT = 70
+ETHERNET_10G_GBPS = 10
+
+_BASIS_PER_GPU = Note(
+    "basis_per_gpu",
+    "info",
+    "The hours were read as hours on each GPU of this cluster, as the classic calculator does. If they are "
+    "single-GPU hours of work to be divided among the GPUs, set basis to total.",
+)
+_BASIS_TOTAL = Note(
+    "basis_total",
+    "info",
+    "The hours were read as single-GPU hours in all and divided by the GPU count.",
+)
+_REWORK_ZERO = Note(
+    "rework_zero",
+    "warning",
+    "No rework is planned: any failure, restart or rolled-back step then goes over this figure. Long runs on "
+    "many GPUs do fail; 10 to 20 % is a usual buffer.",
+)
+
+
+def notes_on(run: Run) -> tuple[Note, ...]:
+    """Every note that this run deserves, always in the same order."""
+    notes = [_BASIS_PER_GPU if run.basis == "per_gpu" else _BASIS_TOTAL]
+    if run.efficiency_percent < LOW_EFFICIENCY_PERCENT:
+        notes.append(_low_efficiency(run))
+    if run.rework_percent == 0:
+        notes.append(_REWORK_ZERO)
+    if run.network is not None:
+        notes.extend(_network_notes(run))
+    if run.priced_per == "node":
+        notes.extend(_node_price_notes(run))
+    return tuple(notes)
+
+
+def _low_efficiency(run: Run) -> Note:
+    return Note(
+        "scaling_efficiency_low",
+        "warning",
+        f"Scaling efficiency is {run.efficiency_percent:f} %, below {LOW_EFFICIENCY_PERCENT} %: much of the "
+        "compute is paid for waiting. Fewer GPUs, a faster interconnect, gradient accumulation or a better "
+        "parallel layout usually cost less.",
+    )
+
+
+def _network_notes(run: Run) -> list[Note]:
+    network = run.network
+    assert network is not None  # the caller asked
+    notes = []
+    several_nodes = run.gpu_count > run.gpus_per_node
+    if several_nodes and network.node_gbps is not None and network.node_gbps <= ETHERNET_10G_GBPS:
+        notes.append(
+            Note(
+                "ethernet_10g_multi_node",
+                "warning",
+                f"{network.name} between several nodes: gradients and activations of a large model do not fit "
+                "through it, and the classic band is optimistic. Use at least 100 Gb/s a node, better 200 to "
+                "400 Gb/s a GPU.",
+            )
+        )
+    if several_nodes and network.kind == "scale-up":
+        notes.append(
+            Note(
+                "scale_up_preset_multi_node",
+                "warning",
+                f"{network.name} links GPUs inside a node, but {run.gpu_count} GPUs need more than one node: "
+                "the network between the nodes decides. Choose a scale-out preset.",
+            )
+        )
+    if network.band_basis == "assumed":
+        notes.append(
+            Note(
+                "interconnect_band_assumed",
+                "info",
+                f"The efficiency band of {network.name} is an assumption, not a published measurement. Measure "
+                "your own job on two GPU counts before you rely on it.",
+            )
+        )
+    return notes
+
+
+def _node_price_notes(run: Run) -> list[Note]:
+    notes = [
+        Note(
+            "price_per_node_divided",
+            "info",
+            f"The price of {written(run.price, run.currency)} {run.currency} an hour is a node's; it was divided "
+            f"by {run.gpus_per_node} GPUs per node.",
+        )
+    ]
+    if run.gpu_count % run.gpus_per_node:
+        notes.append(
+            Note(
+                "partial_node",
+                "warning",
+                f"{run.gpu_count} GPUs do not fill whole nodes of {run.gpus_per_node}: a provider that rents "
+                "nodes bills the empty places too, and this estimate does not.",
+            )
+        )
+    return notes

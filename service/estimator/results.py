@@ -1,0 +1,123 @@
+"""What an estimate says: cost lines, hours, assumptions with their origin, coded notes, a verdict."""
+
+import datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Status = Literal["given", "default", "catalogue", "derived"]
+Component = Literal["compute", "rework", "storage", "egress"]
+VerdictStatus = Literal["ok", "warn", "exceeded"]
+Amount = Annotated[Decimal, Meta(description="An amount in `currency`, rounded to its minor unit.")]
+
+
+class CostLine(Struct, frozen=True):
+    """One line of the bill, and the decision that it serves."""
+
+    component: Component
+    description: str
+    quantity: float
+    unit: str
+    unit_price: Annotated[Decimal, Meta(description="With its own digits, at most six.")]
+    amount: Amount
+    decision: Annotated[str, Meta(description="The decision that this line serves.")]
+
+
+class Cost(Struct, frozen=True):
+    """The cost in lines and totals; `total` is the sum of the rounded lines."""
+
+    currency: str
+    total: Amount
+    compute: Amount
+    rework: Amount
+    idle: Amount
+    storage: Amount
+    egress: Amount
+    scaling_loss: Annotated[
+        Decimal, Meta(description="The part of `compute` that pays for waiting: none at 100 % efficiency.")
+    ]
+    non_gpu_percent: Annotated[
+        float | None, Meta(description="The share of the total that is not GPU time; null if the total is 0.")
+    ]
+    lines: tuple[CostLine, ...]
+
+
+class Duration(Struct, frozen=True):
+    """How long the run takes: as if nothing failed, and with rework included."""
+
+    ideal_hours: float
+    wall_clock_hours: float
+    wall_clock_days: float
+    expected_wall_clock_hours: float
+    expected_wall_clock_days: float
+    finish_at: Annotated[
+        datetime.datetime | None,
+        Meta(description="`start_at` plus the expected wall clock, to the second; null without `start_at`."),
+    ]
+
+
+class UnitCosts(Struct, frozen=True):
+    """The total, spread over what was bought. Null where the quantity is not known."""
+
+    per_gpu_hour: Annotated[Decimal, Meta(description="Total over billed GPU-hours, rework included.")]
+    per_ideal_gpu_hour: Annotated[Decimal, Meta(description="Total over the hours that did productive work.")]
+    per_million_tokens: Decimal | None
+
+
+class Assumption(Struct, frozen=True):
+    """One input or intermediate figure, and where it came from."""
+
+    field: str
+    value: str | int | float | None
+    status: Status
+    source: str
+
+
+class Note(Struct, frozen=True):
+    """Something worth knowing about this estimate; `code` is stable, `message` is not."""
+
+    code: str
+    severity: Literal["info", "warning"]
+    message: str
+
+
+class CostVerdict(Struct, frozen=True):
+    """The expected cost against the budget's amount."""
+
+    status: VerdictStatus
+    amount: Decimal
+    used_percent: float | None
+    headroom: Annotated[Decimal, Meta(description="What is left; negative when the budget is exceeded.")]
+
+
+class DeadlineVerdict(Struct, frozen=True):
+    """The expected finish against the budget's deadline."""
+
+    status: VerdictStatus
+    deadline: datetime.datetime
+    used_percent: float
+    headroom_hours: Annotated[float, Meta(description="What is left; negative when the deadline is missed.")]
+
+
+class Verdict(Struct, frozen=True):
+    """The worse of what was judged, and on which figure it was judged."""
+
+    status: VerdictStatus
+    judged: Annotated[Literal["expected"], Meta(description="Expected cost and expected finish.")]
+    cost: CostVerdict | None
+    deadline: DeadlineVerdict | None
+
+
+class Estimate(Struct, frozen=True):
+    """What the run will cost and when it will end. An estimate is not a quote."""
+
+    cost: Cost
+    duration: Duration
+    gpu_hours: Annotated[float, Meta(description="Accelerators times wall-clock hours, without rework.")]
+    expected_gpu_hours: Annotated[float, Meta(description="Billed GPU-hours, rework included.")]
+    unit_costs: UnitCosts
+    verdict: Verdict | None
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[Note, ...]
+    model_version: str

@@ -1,0 +1,165 @@
+"""Facts of a run to an estimate: the formula's parts, rounded once each, and what to say about them."""
+
+import datetime
+from decimal import ROUND_HALF_UP, Decimal
+
+from service.errors import BrokenRule, Fault
+from service.estimator import MODEL_VERSION, cost
+from service.estimator.inputs import Run
+from service.estimator.notes import notes_on
+from service.estimator.results import Assumption, Cost, CostLine, Duration, Estimate, UnitCosts
+from service.estimator.verdict import judge
+from service.money import MAX_INTEGER_DIGITS, exact_arithmetic, to_minor_unit, unit_price, written
+from service.units import HOURS_PER_DAY, PERCENT
+
+_ONE = Decimal(1)
+_ZERO = Decimal(0)
+_SECONDS_PER_HOUR = 3600
+_LIMIT = Decimal(10) ** MAX_INTEGER_DIGITS
+
+
+def estimate(run: Run) -> Estimate:
+    """The estimate of one run; BrokenRule where the facts contradict each other."""
+    with exact_arithmetic():
+        return _estimate(run)
+
+
+def _estimate(run: Run) -> Estimate:
+    gpu_count = Decimal(run.gpu_count)
+    hours_divisor = gpu_count if run.basis == "total" else _ONE
+    price_divisor = Decimal(run.gpus_per_node) if run.priced_per == "node" else _ONE
+    efficiency, rework = run.efficiency_percent, run.rework_percent
+
+    wall_clock = cost.wall_clock_hours(run.hours, efficiency, hours_divisor)
+    expected = cost.expected_wall_clock_hours(run.hours, efficiency, rework, hours_divisor)
+    gpu_hours = cost.gpu_hours(gpu_count, run.hours, efficiency, hours_divisor)
+    rework_gpu_hours = cost.rework_gpu_hours(gpu_count, run.hours, efficiency, rework, hours_divisor)
+    expected_gpu_hours = gpu_hours + rework_gpu_hours
+
+    bill = _bill(run, gpu_count, hours_divisor * price_divisor, price_divisor, gpu_hours, rework_gpu_hours)
+    finish_at = _finish(run.start_at, expected)
+    ideal_hours = run.hours / hours_divisor
+    return Estimate(
+        cost=bill,
+        duration=Duration(
+            ideal_hours=float(ideal_hours),
+            wall_clock_hours=float(wall_clock),
+            wall_clock_days=float(wall_clock / HOURS_PER_DAY),
+            expected_wall_clock_hours=float(expected),
+            expected_wall_clock_days=float(expected / HOURS_PER_DAY),
+            finish_at=finish_at,
+        ),
+        gpu_hours=float(gpu_hours),
+        expected_gpu_hours=float(expected_gpu_hours),
+        unit_costs=UnitCosts(
+            per_gpu_hour=unit_price(bill.total / expected_gpu_hours, run.currency),
+            per_ideal_gpu_hour=unit_price(bill.total / (gpu_count * ideal_hours), run.currency),
+            per_million_tokens=None,
+        ),
+        verdict=judge(run, bill.total, finish_at),
+        assumptions=run.assumptions + _derived(run, price_divisor),
+        notes=notes_on(run),
+        model_version=MODEL_VERSION,
+    )
+
+
+def _bill(
+    run: Run,
+    gpu_count: Decimal,
+    divisor: Decimal,
+    price_divisor: Decimal,
+    gpu_hours: Decimal,
+    rework_gpu_hours: Decimal,
+) -> Cost:
+    """Each line rounded half-up from unrounded quantities; the total is the sum of the lines."""
+    currency = run.currency
+    efficiency = run.efficiency_percent
+    compute = to_minor_unit(cost.compute_cost(gpu_count, run.hours, run.price, efficiency, divisor), currency)
+    rework = to_minor_unit(
+        cost.rework_cost(gpu_count, run.hours, run.price, efficiency, run.rework_percent, divisor), currency
+    )
+    loss = to_minor_unit(cost.scaling_loss(gpu_count, run.hours, run.price, efficiency, divisor), currency)
+    storage = to_minor_unit(run.storage, currency)
+    egress = to_minor_unit(run.egress, currency)
+    total = compute + rework + storage + egress
+    if total >= _LIMIT:
+        raise BrokenRule(
+            f"The total has more than {MAX_INTEGER_DIGITS} integer digits.",
+            (Fault("body", "", "Hours, GPUs and price together are more than any budget"),),
+        )
+    per_gpu_hour = unit_price(run.price / price_divisor, currency)
+    return Cost(
+        currency=currency,
+        total=total,
+        compute=compute,
+        rework=rework,
+        idle=to_minor_unit(_ZERO, currency),
+        storage=storage,
+        egress=egress,
+        scaling_loss=loss,
+        non_gpu_percent=float((storage + egress) * PERCENT / total) if total else None,
+        lines=(
+            CostLine(
+                "compute",
+                "GPU time at the given scaling efficiency",
+                float(gpu_hours),
+                "GPU-hour",
+                per_gpu_hour,
+                compute,
+                "reserved against on-demand or spot capacity",
+            ),
+            CostLine(
+                "rework",
+                "GPU time paid again after failures",
+                float(rework_gpu_hours),
+                "GPU-hour",
+                per_gpu_hour,
+                rework,
+                "checkpointing",
+            ),
+            CostLine(
+                "storage",
+                "Storage for the run",
+                1.0,
+                "run",
+                written(run.storage, currency),
+                storage,
+                "budget allocation",
+            ),
+            CostLine(
+                "egress",
+                "Data egress and transfer",
+                1.0,
+                "run",
+                written(run.egress, currency),
+                egress,
+                "scheduling: where the data and the run live",
+            ),
+        ),
+    )
+
+
+def _finish(start_at: datetime.datetime | None, expected_hours: Decimal) -> datetime.datetime | None:
+    """Start plus expected wall clock, to the nearest second, in UTC."""
+    if start_at is None:
+        return None
+    seconds = (expected_hours * _SECONDS_PER_HOUR).quantize(_ONE, ROUND_HALF_UP)
+    try:
+        return (start_at + datetime.timedelta(seconds=int(seconds))).replace(microsecond=0)
+    except OverflowError:
+        raise BrokenRule.at(
+            "/start_at", "The run would end after the year 9999, which no calendar here can hold"
+        ) from None
+
+
+def _derived(run: Run, price_divisor: Decimal) -> tuple[Assumption, ...]:
+    derived = []
+    if run.priced_per == "node":
+        per_gpu = unit_price(run.price / price_divisor, run.currency)
+        derived.append(
+            Assumption("price.per_gpu_hour", str(per_gpu), "derived", "price.amount / cluster.gpus_per_node")
+        )
+    if run.basis == "total":
+        per_gpu_hours = float(run.hours / run.gpu_count)
+        derived.append(Assumption("work.hours_per_gpu", per_gpu_hours, "derived", "work.hours / cluster.gpu_count"))
+    return tuple(derived)

@@ -1,0 +1,1 @@
+"""HTTP as this service speaks it, once for all features: it knows none of them."""

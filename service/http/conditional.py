@@ -1,0 +1,99 @@
+"""Entity tags and preconditions (RFC 9110): strong tags on what is stored, and no write to an unseen version."""
+
+import re
+from hashlib import blake2b
+from typing import Annotated, Any, Literal
+
+from litestar import Request
+from msgspec import Struct
+
+from service.errors import BadRequest, Fault, PreconditionFailed, PreconditionRequired
+from service.http.responses import JSON, Empty, Header
+
+_TAG = re.compile(r'(W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+_LIST = re.compile(r'\s*((W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(,\s*((W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*)*')
+
+CATALOGUE_CACHE = b"public, max-age=86400"
+STORED_CACHE = b"private, no-cache"
+
+
+class Tags(Struct, frozen=True):
+    """A parsed If-Match or If-None-Match: `*`, or the tags as sent."""
+
+    any: bool
+    tags: tuple[str, ...]
+
+    def holds(self, etag: str, *, strong: bool) -> bool:
+        """Whether the current tag is among them; weak tags never match strongly."""
+        if self.any:
+            return True
+        if strong:
+            return etag in self.tags
+        return etag.removeprefix("W/") in [tag.removeprefix("W/") for tag in self.tags]
+
+
+def content_etag(body: bytes) -> str:
+    """A strong tag for bytes that are the same for everybody."""
+    return f'"{blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def read_tags(request: Request[Any, Any, Any], name: Literal["if-match", "if-none-match"]) -> Tags | None:
+    """The header's tags, None where it is absent; BadRequest where it is malformed."""
+    wanted = name.encode()
+    values = [value for key, value in request.scope["headers"] if key == wanted]
+    if not values:
+        return None
+    text = b",".join(values).decode("latin-1").strip()
+    if text == "*":
+        return Tags(any=True, tags=())
+    if not _LIST.fullmatch(text):
+        title = "-".join(part.capitalize() for part in name.split("-"))
+        message = f'{title} takes * or a list of quoted entity tags, as in "7-3"'
+        raise BadRequest("malformed-parameter", message + ".", (Fault("header", title, message),))
+    return Tags(any=False, tags=tuple(match.group() for match in _TAG.finditer(text)))
+
+
+class Preconditions(Struct, frozen=True):
+    """What a write says about the version that it is based on."""
+
+    if_match: Tags | None
+    if_none_match: Tags | None
+
+    def allow_creation(self) -> None:
+        """Nothing is stored yet: PreconditionFailed where the caller expected something."""
+        if self.if_match is not None:
+            raise PreconditionFailed("There is no such object, so no version that If-Match could name.")
+
+    def allow_change(self, etag: str) -> None:
+        """Something is stored: it may be changed only by one who has seen exactly this version."""
+        if self.if_none_match is not None and self.if_none_match.holds(etag, strong=False):
+            raise PreconditionFailed(f"The object exists already; its ETag is {etag}.")
+        if self.if_match is None:
+            raise PreconditionRequired(
+                "The object exists: send If-Match with the ETag of the version that you have seen.",
+                (Fault("header", "If-Match", "Required for a write to an existing object"),),
+            )
+        if not self.if_match.holds(etag, strong=True):
+            raise PreconditionFailed(f"If-Match does not name the current version; its ETag is {etag}.")
+
+
+def read_preconditions(request: Request[Any, Any, Any]) -> Preconditions:
+    """A dependency for handlers that write."""
+    return Preconditions(read_tags(request, "if-match"), read_tags(request, "if-none-match"))
+
+
+def conditional(
+    request: Request[Any, Any, Any], body: bytes, etag: str, cache: bytes, headers: tuple[Header, ...] = ()
+) -> JSON[Any]:
+    """200 with the body, or 304 where the caller has it already."""
+    answer_headers = ((b"etag", etag.encode()), (b"cache-control", cache), (b"vary", _VARY[cache]), *headers)
+    known = read_tags(request, "if-none-match")
+    if known is not None and known.holds(etag, strong=False):
+        return Empty(304, answer_headers)
+    return JSON(body, 200, answer_headers)
+
+
+_VARY: Annotated[dict[bytes, bytes], "what else an answer depends on"] = {
+    CATALOGUE_CACHE: b"Accept-Encoding",
+    STORED_CACHE: b"Authorization, X-API-Key",
+}

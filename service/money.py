@@ -1,0 +1,117 @@
+"""Exact amounts of money: how they are read, rounded and written.
+
+A request may write money as a decimal string or as a JSON number. A number is taken by its shortest
+decimal form, to at most 15 significant digits, so that 3.9492000000000003 means 3.9492. Lines are rounded
+half-up to the currency's minor unit, totals are sums of rounded lines.
+"""
+
+import re
+from contextlib import AbstractContextManager
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from typing import Any
+
+import iso4217
+from msgspec import Meta
+
+from service.errors import BrokenRule
+
+MAX_INTEGER_DIGITS = 12
+MAX_FRACTION_DIGITS = 6
+AMOUNT_PATTERN = rf"^(0|[1-9][0-9]{{0,{MAX_INTEGER_DIGITS - 1}}})(\.[0-9]{{1,{MAX_FRACTION_DIGITS}}})?$"
+MAX_AMOUNT = 999_999_999_999.999  # the largest JSON number; a string carries the full 18 digits
+
+# Wide enough that every product of five inputs is exact; only divisions are ever rounded here.
+_EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+_AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
+
+# ISO 4217 codes with a minor unit; metals, test codes and funds without one cannot price a run.
+MINOR_DIGITS: dict[str, int] = {
+    currency.code: currency.exponent
+    for currency in sorted(iso4217.Currency, key=lambda currency: currency.code)
+    if currency.exponent is not None
+}
+_QUANTA = {code: Decimal(1).scaleb(-digits) for code, digits in MINOR_DIGITS.items()}
+
+CURRENCY_SCHEMA: dict[str, Any] = {"enum": list(MINOR_DIGITS)}
+CURRENCY_META = Meta(
+    pattern="^[A-Z]{3}$",
+    description="ISO 4217 code of a currency that has a minor unit.",
+    examples=["USD", "EUR"],
+    extra_json_schema=CURRENCY_SCHEMA,
+)
+
+
+class Money(Decimal):
+    """An amount of zero or more, with at most 12 integer and 6 fraction digits."""
+
+    __slots__ = ()
+
+
+class TooManyDigits(ValueError):
+    """A JSON number that no amount of money can hold: right by the schema, wrong by the rule."""
+
+
+def read_money(value: object) -> Money:
+    """A decoded JSON string or number as money; ValueError or TypeError says what is wrong."""
+    if type(value) is float or type(value) is int:
+        if not 0 <= value <= MAX_AMOUNT:
+            raise ValueError(f"Expected an amount from 0 to {MAX_AMOUNT}")
+        amount = exact(value)
+        if not _AMOUNT.match(format(amount, "f")):
+            raise TooManyDigits(f"Expected at most {MAX_FRACTION_DIGITS} fraction digits")
+        return Money(amount)
+    if type(value) is str:
+        if not _AMOUNT.match(value) or value.endswith("\n"):
+            raise ValueError(
+                f'Expected a decimal amount such as "2.50": at most {MAX_INTEGER_DIGITS} integer and '
+                f"{MAX_FRACTION_DIGITS} fraction digits, no sign, no exponent"
+            )
+        return Money(value)
+    raise TypeError("Expected a decimal string or a number")
+
+
+MONEY_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "format": "decimal", "pattern": AMOUNT_PATTERN},
+        {"type": "number", "minimum": 0, "maximum": MAX_AMOUNT},
+    ],
+}
+
+
+def exact(value: float) -> Decimal:
+    """A JSON number by its shortest decimal form, to at most 15 significant digits."""
+    return Decimal(format(value, ".15g")) if type(value) is float else Decimal(value)
+
+
+def exact_arithmetic() -> AbstractContextManager[Context]:
+    """Products without rounding, quotients to 100 digits, for the time of a `with`."""
+    return localcontext(_EXACT)
+
+
+def known_currency(code: str, pointer: str) -> str:
+    """The code, if it is one that can price a run; BrokenRule at `pointer` otherwise."""
+    if code not in MINOR_DIGITS:
+        raise BrokenRule.at(pointer, f"{code!r} is no ISO 4217 currency with a minor unit")
+    return code
+
+
+def to_minor_unit(amount: Decimal, currency: str) -> Decimal:
+    """One money line: rounded half-up to the currency's minor unit."""
+    return amount.quantize(_QUANTA[currency], ROUND_HALF_UP)
+
+
+def unit_price(amount: Decimal, currency: str) -> Decimal:
+    """A price with its own digits: at least the currency's, at most six."""
+    return written(amount.quantize(Decimal("0.000001"), ROUND_HALF_UP), currency)
+
+
+def written(amount: Decimal, currency: str) -> Decimal:
+    """The same amount without trailing zeros, but never shorter than the currency's minor unit."""
+    digits = MINOR_DIGITS[currency]
+    exponent = amount.as_tuple().exponent
+    if exponent == -digits:
+        return amount
+    stripped = amount.normalize()
+    if -int(stripped.as_tuple().exponent) > digits:
+        return stripped
+    return stripped.quantize(_QUANTA[currency])

@@ -1,0 +1,1 @@
+"""Scenarios: named estimate requests, kept with the answer that was computed when they were saved."""

@@ -1,0 +1,1 @@
+"""The database, once for all features: columns, engine, transactions, migrations. It knows no feature."""

@@ -1,0 +1,79 @@
+"""Migrations from inside the program: where they are, up to the newest, and is this database ours."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from service.errors import StartupError
+from service.storage.database import create_engine
+
+
+def migration_config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration. A wheel carries the migrations inside the package, a checkout beside it."""
+    package = Path(str(files("service")))
+    inside, beside = package / "migrations", package.parent / "migrations"
+    config = Config()
+    config.set_main_option("script_location", str(inside if inside.is_dir() else beside))
+    config.attributes["connection"] = connection
+    return config
+
+
+async def migrate(url: str, revision: str = "head") -> None:
+    """Bring the database to a revision; StartupError where it cannot be reached or is newer than this code."""
+    engine = create_engine(url, pool_size=1)
+    try:
+        await _refuse_newer(engine)
+        async with engine.connect() as connection:
+            await connection.run_sync(_upgrade, revision)
+            await connection.commit()
+    except (SQLAlchemyError, OSError) as error:
+        raise _unreachable(url, error) from error
+    finally:
+        await engine.dispose()
+
+
+async def require_current(engine: AsyncEngine, url: str) -> None:
+    """StartupError unless the database is at exactly the revision that this code was written for."""
+    try:
+        found = await _refuse_newer(engine)
+    except (SQLAlchemyError, OSError) as error:
+        raise _unreachable(url, error) from error
+    head = _scripts().get_current_head()
+    if found != head:
+        raise StartupError(
+            f"The database is at revision {found or 'none'} and this release needs {head}: run `traincost migrate`."
+        )
+
+
+def _upgrade(connection: Connection, revision: str) -> None:
+    command.upgrade(migration_config(connection), revision)
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(migration_config())
+
+
+async def _refuse_newer(engine: AsyncEngine) -> str | None:
+    """The database's revision; StartupError where this code does not know it."""
+    async with engine.connect() as connection:
+        found = await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+    known = {script.revision for script in _scripts().walk_revisions()}
+    if found is not None and found not in known:
+        raise StartupError(
+            f"The database is at revision {found}, which this release of traincost does not know: it is newer. "
+            "Upgrade traincost, or set TRAINCOST_DATABASE_URL to another database."
+        )
+    return found
+
+
+def _unreachable(url: str, error: Exception) -> StartupError:
+    shown = make_url(url).render_as_string(hide_password=True)
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+    return StartupError(f"The database {shown} cannot be used: {reason}. Check TRAINCOST_DATABASE_URL.")

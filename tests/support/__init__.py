@@ -1,0 +1,1 @@
+"""What the tests share: throw-away servers, a client that says little, requests that mean something."""
