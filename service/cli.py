@@ -12,7 +12,10 @@ from service import __version__
 from service.errors import StartupError, TraincostError
 from service.settings import PREFIX, Settings, load_settings
 
-_EXAMPLE = """curl -s -X POST {base}/v1/estimates -H 'Content-Type: application/json' -d '{{"cluster": {{"gpu_count": 128}}}}'"""
+_EXAMPLE = (
+    "curl -s -X POST {base}/v1/estimates -H 'Content-Type: application/json' "
+    """-d '{{"cluster": {{"gpu_count": 128}}}}'"""
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -185,8 +188,7 @@ def _run_server(settings: Settings, listening: socket.socket) -> None:
         lifespan="on",
         backlog=2048,
     )
-    server = uvicorn.Server(config)
     if settings.workers > 1:
-        Multiprocess(config, target=server.run, sockets=[listening]).run()
+        Multiprocess(config, sockets=[listening]).run()
     else:
-        server.run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listening])

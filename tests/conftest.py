@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -95,7 +96,7 @@ class client_of:  # noqa: N801  # used as a function
 
     def __init__(self, database_url: str, **settings: object) -> None:
         self.app = create_app(Settings(database_url=database_url, **settings))  # type: ignore[arg-type]
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(cast("Any", self.app), raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://traincost.test")
 
     async def __aenter__(self) -> httpx.AsyncClient:

@@ -55,7 +55,7 @@ def nearest(text: str, known: Iterable[Known], common_words: frozenset[str] = fr
         others = (*entry.spellings, *(word for word in telling if len(word) > 3))
         if words and (words & telling or get_close_matches(spelling, others, n=1, cutoff=_CLOSE)):
             scores[entry.id] = _likeness(spelling, others) + len(words & entry.words) / len(words)
-    return tuple(sorted(scores, key=lambda row_id: (-scores[id], id))[:MAX_NEAREST])
+    return tuple(sorted(scores, key=lambda row_id: (-scores[row_id], row_id))[:MAX_NEAREST])
 
 
 def _folded(text: str) -> str:

@@ -18,7 +18,7 @@ def classic_answer(fields: Mapping[str, str]) -> tuple[Estimate, bytes]:
 def classic_table(answer: Estimate) -> str:
     """The bill as a table to read."""
     cost, duration = answer.cost, answer.duration
-    rows = [
+    rows: list[tuple[str, str, str, str]] = [
         (line.component, f"{line.quantity:,.2f} {line.unit}", f"{line.unit_price:,}", f"{line.amount:,}")
         for line in cost.lines
     ]

@@ -11,12 +11,13 @@ is ever rounded: 3 GPUs, 0.5 h, 85 %, $1.87 and 15 % rework are exactly 0.495.
 GPUs per node where the price is a node's, both, or 1.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 from service.units import PERCENT
 
-# Decimal, float or a NumPy array: anything that multiplies and divides with its own kind and with int.
-Number = TypeVar("Number", bound=Any)
+# Decimal, float or a NumPy array. No type says "calculates with its own kind and with int" of all three; each
+# function gives back what it was given.
+Number = Any
 
 
 def stretched(ideal: Number, share_percent: Number, efficiency_percent: Number, divisor: Number) -> Number:

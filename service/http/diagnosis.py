@@ -158,8 +158,8 @@ def _refuse(plain: Any, kind: Any, first: msgspec.ValidationError) -> NoReturn:
         for key, value in plain.items():
             try:
                 msgspec.convert({key: value}, kind, strict=True, dec_hook=read_custom)
-            except msgspec.ValidationError as error:
-                errors.append(error)
+            except msgspec.ValidationError as raised:
+                errors.append(raised)
     faults: dict[str, Fault] = {}
     broken_rules_only = True
     for error in errors:

@@ -3,10 +3,11 @@
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from litestar import Litestar, Response
+from litestar import Litestar, Request, Response
+from litestar.enums import ScopeType
 from litestar.plugins import ReceiveRoutePlugin
 from litestar.routes import BaseRoute, HTTPRoute
-from litestar.types import Message, Receive, Scope, Send
+from litestar.types import Message, Send
 
 from service.errors import Fault
 from service.http.problems import allowed, problem
@@ -18,16 +19,16 @@ class Edge(Litestar):
     A server decodes a path once, so that `a%2Frevisions` would arrive as the path of `a`'s revisions.
     """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == ScopeType.HTTP:
             if scope["method"] == "HEAD":
-                scope = {**scope, "method": "GET"}  # type: ignore[misc,assignment]
+                scope = {**scope, "method": "GET"}
                 send = _without_body(send)
             raw = scope.get("raw_path") or b""
             if b"%" in raw and (fault := _bad_path(raw)):
                 instance = ascii(unquote_to_bytes(raw).decode("utf-8", "replace"))[1:-1]
                 answer = problem("malformed-parameter", fault.message + ".", instance, (fault,))
-                await answer.to_asgi_response(None, None)(scope, receive, send)  # type: ignore[arg-type]
+                await answer.to_asgi_response(None, Request(scope))(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
 
@@ -49,7 +50,7 @@ def _bad_path(raw: bytes) -> Fault | None:
 def _without_body(send: Send) -> Send:
     async def send_head(message: Message) -> None:
         if message["type"] == "http.response.body":
-            message = {**message, "body": b""}  # type: ignore[misc,assignment]
+            message = {**message, "body": b""}
         await send(message)
 
     return send_head
@@ -69,4 +70,4 @@ class AllowPlugin(ReceiveRoutePlugin):
         def options(scope: Any) -> Response[None]:
             return Response(None, status_code=204, headers={"Allow": methods})
 
-        entry[0]._fn = options
+        entry[0]._fn = options  # type: ignore[assignment]  # the handler was made for a plain function, too

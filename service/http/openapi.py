@@ -204,8 +204,8 @@ def _query_parameters(about: About) -> list[dict[str, Any]]:
         return []
     _, components = msgspec.json.schema_components([about.query], ref_template=_REF, schema_hook=schema_of_custom)
     made = []
-    for name, schema in components[about.query.__name__]["properties"].items():
-        schema = dict(schema)
+    for name, described in components[about.query.__name__]["properties"].items():
+        schema = dict(described)
         description = schema.pop("description", "")
         made.append({"name": name, "in": "query", "required": False, "description": description, "schema": schema})
     return made

@@ -206,7 +206,7 @@ def allowed(methods: list[str]) -> str:
 
 
 HANDLERS: ExceptionHandlersMap = {
-    TraincostError: on_ours,  # type: ignore[dict-item]  # Litestar's map type knows only its own errors
-    HTTPException: _on_http,  # type: ignore[dict-item]
+    TraincostError: on_ours,
+    HTTPException: _on_http,
     Exception: on_any,
 }

@@ -51,7 +51,7 @@ class FastRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         if self._body is not Empty:
-            return cast("bytes", self._body)
+            return self._body
         parts: list[bytes] = []
         size = 0
         while True:
@@ -214,7 +214,7 @@ def _reader(kind: msgspec.inspect.Type) -> Reader:
         return _reader(kind.type)
     if isinstance(kind, msgspec.inspect.UnionType):
         for member in kind.types:
-            if not isinstance(member, msgspec.inspect.UnsetType | msgspec.inspect.NoneType):
+            if not isinstance(member, msgspec.inspect.NoneType) and type(member).__name__ != "UnsetType":
                 return _reader(member)
     if isinstance(kind, msgspec.inspect.IntType):
         return _read_integer

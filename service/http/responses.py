@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from litestar import Response
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import Receive, Scope, Send
 
 from service.money import Money
 
@@ -32,8 +32,8 @@ class JSON(Response[T], Generic[T]):
         self.status = status
         self.extra = headers
 
-    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIApp:  # type: ignore[override]
-        return self._send  # type: ignore[return-value]  # an ASGI app like any other
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:  # an ASGI app like any other
+        return self._send
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send(

@@ -61,6 +61,9 @@ _LIVE = (_COLUMNS.project_id == DEFAULT_PROJECT_ID, _COLUMNS.deleted_at.is_(None
 _BY_NAME = select(*_SHOWN).where(*_LIVE, _COLUMNS.name_key == bindparam("key"))
 
 
+AnyRow = Row[*tuple[Any, ...]]
+
+
 class Stored(Struct, frozen=True):
     """A scenario as it leaves the store: its tag and its JSON, and whether it was just made."""
 
@@ -169,11 +172,11 @@ def _after(
     return here < there if descending else here > there
 
 
-async def _find_row(connection: AsyncConnection, name: str) -> Row[Any] | None:
+async def _find_row(connection: AsyncConnection, name: str) -> AnyRow | None:
     return (await connection.execute(_BY_NAME, {"key": name_key(name)})).one_or_none()
 
 
-async def _row_for_change(connection: AsyncConnection, name: str, preconditions: Preconditions) -> Row[Any]:
+async def _row_for_change(connection: AsyncConnection, name: str, preconditions: Preconditions) -> AnyRow:
     row = await _find_row(connection, name)
     if row is None:
         raise NotFound.named("scenario", name)
@@ -208,7 +211,7 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
     return _stored(row, created=True)
 
 
-async def _update(connection: AsyncConnection, row: Row[Any], values: dict[str, Any]) -> Stored:
+async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> Stored:
     """Write over exactly the version that was read; PreconditionFailed where another write came between."""
     statement = (
         update(scenarios)
@@ -235,11 +238,11 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _etag(row: Row[Any]) -> str:
+def _etag(row: AnyRow) -> str:
     return f'"{row.id}-{row.version}"'
 
 
-def _stored(row: Row[Any], *, created: bool = False) -> Stored:
+def _stored(row: AnyRow, *, created: bool = False) -> Stored:
     wire = _Wire(
         row.name,
         row.description,
@@ -254,7 +257,7 @@ def _stored(row: Row[Any], *, created: bool = False) -> Stored:
     return Stored(_etag(row), encoded(wire), created)
 
 
-def _summary(row: Row[Any]) -> ScenarioSummary:
+def _summary(row: AnyRow) -> ScenarioSummary:
     return ScenarioSummary(
         row.name,
         row.description,
