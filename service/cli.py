@@ -1,9 +1,11 @@
 """The command `traincost`: serve, migrate, openapi, estimate."""
 
 import asyncio
+import errno
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -16,6 +18,9 @@ _EXAMPLE = (
     "curl -s -X POST {base}/v1/estimates -H 'Content-Type: application/json' "
     """-d '{{"cluster": {{"gpu_count": 128}}}}'"""
 )
+
+_BACKLOG = 2048
+_GRACE_SECONDS = 8  # for requests under way when it is told to stop; Docker kills after ten
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -44,9 +49,8 @@ def migrate(revision: str) -> None:
     def run() -> None:
         from service.storage.schema import migrate as migrate_database
 
-        settings = load_settings()
-        asyncio.run(migrate_database(settings.database_url, revision))
-        click.echo("The database is up to date." if revision == "head" else f"The database is at {revision}.")
+        reached = asyncio.run(migrate_database(load_settings().database_url, revision))
+        click.echo(f"The database is at revision {reached}.")
 
     _or_one_line(run)
 
@@ -55,15 +59,21 @@ def migrate(revision: str) -> None:
 @click.option("--output", type=click.Path(dir_okay=False, writable=True), help="A file, instead of standard output.")
 def openapi(output: str | None) -> None:
     """Write the OpenAPI document as YAML."""
-    from service.app import create_document
-    from service.http.openapi import as_yaml
 
-    document = as_yaml(create_document())
-    if output is None:
-        sys.stdout.buffer.write(document)
-    else:
-        with open(output, "wb") as file:
-            file.write(document)
+    def run() -> None:
+        from service.app import create_document
+        from service.http.openapi import as_yaml
+
+        document = as_yaml(create_document())
+        if output is None:
+            sys.stdout.buffer.write(document)
+            return
+        try:
+            Path(output).write_bytes(document)
+        except OSError as error:
+            raise StartupError(f"Cannot write {output}: {error.strerror}. Give --output another file.") from None
+
+    _or_one_line(run)
 
 
 def _number(name: str, default: str, text: str) -> Callable[[Any], Any]:
@@ -104,7 +114,7 @@ def _or_one_line(run: Callable[[], None]) -> None:
 
 
 def _fail(line: str) -> NoReturn:
-    click.echo(f"traincost: {line}", err=True)
+    click.echo(f"traincost: {' '.join(line.split())}", err=True)
     raise SystemExit(1)
 
 
@@ -129,12 +139,16 @@ def _listen(settings: Settings) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
+        listening.listen(_BACKLOG)  # two may bind the port until one listens
     except OSError as error:
         listening.close()
-        reason = error.strerror or str(error)
+        advice = (
+            "Set TRAINCOST_PORT to another port, or stop what is using it."
+            if error.errno in (errno.EADDRINUSE, errno.EACCES)
+            else "Set TRAINCOST_HOST to an address of this machine."
+        )
         raise StartupError(
-            f"Cannot listen on {settings.host} port {settings.port}: {reason}. Set TRAINCOST_PORT to another "
-            "port, or stop what is using it."
+            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. {advice}"
         ) from None
     listening.set_inheritable(True)
     return listening
@@ -173,20 +187,20 @@ def _run_server(settings: Settings, listening: socket.socket) -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from service.logs import set_up
+    from service.logs import configuration
 
-    set_up(settings.log_level)
     config = uvicorn.Config(
         "service.app:create_app",
         factory=True,
         workers=settings.workers,
         access_log=False,
-        log_config=None,
+        log_config=configuration(settings.log_level),
         log_level=settings.log_level,
         server_header=False,
         date_header=True,
         lifespan="on",
-        backlog=2048,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     if settings.workers > 1:
         Multiprocess(config, sockets=[listening]).run()

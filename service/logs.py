@@ -1,7 +1,7 @@
 """Logs on standard error: one line a message, whatever it holds."""
 
 import logging
-import sys
+from typing import Any
 
 
 class OneLine(logging.Formatter):
@@ -12,10 +12,14 @@ class OneLine(logging.Formatter):
         return "\n".join([first, *(f"    {line}" for line in rest)])
 
 
-def set_up(level: str) -> None:
-    """Send every log of this process to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+def configuration(level: str) -> dict[str, Any]:
+    """For logging.config.dictConfig: every log of a process on standard error. Each worker sets itself up by it."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": OneLine, "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"},
+        },
+        "root": {"handlers": ["stderr"], "level": level.upper()},
+    }

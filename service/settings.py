@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from ipaddress import ip_address
+from typing import Annotated, Literal, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -11,7 +13,6 @@ from service.errors import StartupError
 
 PREFIX = "TRAINCOST_"
 DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///traincost.db"
-_LOOPBACK = ("127.", "::1", "localhost")
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +33,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     pool_size: Annotated[int, Meta(ge=1, le=200, description="Database connections a process may hold.")] = 10
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Meta(description="The least severe message that is logged."),
+        Meta(description="The least severe message that is logged: `debug`, `info`, `warning` or `error`."),
     ] = "info"
     allow_open_bind: Annotated[
         bool,
@@ -48,22 +49,56 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     given = {name.removeprefix(PREFIX).lower(): value for name, value in environment.items() if name.startswith(PREFIX)}
     unknown = sorted(set(given) - set(Settings.__struct_fields__))
     if unknown:
-        known = ", ".join(PREFIX + name.upper() for name in Settings.__struct_fields__)
-        raise StartupError(f"{PREFIX}{unknown[0].upper()} is no setting; the settings are {known}.")
+        known = ", ".join(map(variable_of, Settings.__struct_fields__))
+        raise StartupError(f"{variable_of(unknown[0])} is no setting; the settings are {known}.")
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$.")
-        raise StartupError(f"{PREFIX}{path.rstrip('`').upper()}: {message}.") from None
+        name = path.rstrip("`")
+        message = message.replace("got `str`", f"got {given[name]!r}")
+        raise StartupError(f"{variable_of(name)}: {message}. {meaning_of(name)}") from None
     _refuse_contradictions(settings)
     return settings
 
 
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def meaning_of(name: str) -> str:
+    """What a setting means, in a sentence or two."""
+    meta: Meta = get_type_hints(Settings, include_extras=True)[name].__metadata__[0]
+    return meta.description or ""
+
+
 def _refuse_contradictions(settings: Settings) -> None:
+    if not _is_readable(settings.database_url):  # the URL is not shown: it may hold a password
+        raise StartupError(
+            "TRAINCOST_DATABASE_URL cannot be read as a URL: its port is a number, and special characters in its "
+            "password are percent-encoded (@ is %40, / is %2F)."
+        )
     if settings.workers > 1 and settings.database_url.startswith("sqlite"):
         raise StartupError("TRAINCOST_WORKERS: SQLite serves one worker; use PostgreSQL for more.")
-    if not settings.host.startswith(_LOOPBACK) and not settings.allow_open_bind:
+    if not _is_loopback(settings.host) and not settings.allow_open_bind:
         raise StartupError(
             f"TRAINCOST_HOST is {settings.host}, which others can reach, and nobody is asked for a key: listen on "
             "127.0.0.1, or set TRAINCOST_ALLOW_OPEN_BIND=true where something else keeps strangers out."
         )
+
+
+def _is_readable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.netloc.count("@") <= 1
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +42,9 @@ def _migrated(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
     def get(backend: str, new: Callable[[], str]) -> str:
         if backend not in made:
             url = new()
-            asyncio.run(migrate(url))
+            # In a thread, because a test's own event loop may be running here.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, migrate(url)).result()
             made[backend] = url
         return made[backend]
 
@@ -114,8 +117,9 @@ def server(database_url: str) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def sqlite_server(new_database: NewDatabase) -> Iterator[Server]:
-    """The service as a process, on SQLite."""
-    with Server(new_database("sqlite")) as running:
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One process on SQLite for all tests that only need a real socket; what they store stays."""
+    database = tmp_path_factory.mktemp("shared") / "traincost.db"
+    with Server(f"sqlite+aiosqlite:///{database}", "--migrate") as running:
         yield running

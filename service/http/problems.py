@@ -158,8 +158,8 @@ def _on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return on_any(request, error)
     headers = dict(error.headers or {})
-    if "Allow" in headers:
-        headers["Allow"] = allowed(headers["Allow"].split(", "))
+    if "allow" in headers:
+        headers["allow"] = allowed(headers["allow"].split(", "))
     path = request.scope["path"]
     if isinstance(error, ValidationException) and _lacks_body(error):
         return problem("malformed-json", "The body is missing.", path, (Fault("body", "", "Missing"),), headers)

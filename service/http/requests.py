@@ -246,9 +246,11 @@ def _read_boolean(text: str) -> bool:
 
 
 def _read_amount(text: str) -> str | float:
-    if not _AMOUNT.fullmatch(text) and _NUMBER.fullmatch(text):
+    if _AMOUNT.fullmatch(text):
+        return text
+    if _NUMBER.fullmatch(text):
         return float(text)
-    return text
+    raise ValueError("Expected an amount such as 2.50")
 
 
 def _read_text(text: str) -> str:

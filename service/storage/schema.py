@@ -7,7 +7,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, make_url
+from alembic.util import CommandError
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -25,16 +26,20 @@ def migration_config(connection: Connection | None = None) -> Config:
     return config
 
 
-async def migrate(url: str, revision: str = "head") -> None:
-    """Bring the database to a revision; StartupError where it cannot be reached or is newer than this code."""
+async def migrate(url: str, revision: str = "head") -> str | None:
+    """Bring the database to a revision, and say which it has now; StartupError where it cannot be reached, is newer
+    than this code, or there is no such revision."""
     engine = create_engine(url, pool_size=1)
     try:
         await _refuse_newer(engine)
         async with engine.connect() as connection:
             await connection.run_sync(_upgrade, revision)
             await connection.commit()
+            return await connection.run_sync(_revision)
+    except CommandError as error:
+        raise StartupError(f"The database cannot be brought to revision {revision!r}: {error}. Try head.") from error
     except (SQLAlchemyError, OSError) as error:
-        raise _unreachable(url, error) from error
+        raise _unreachable(engine, error) from error
     finally:
         await engine.dispose()
 
@@ -44,7 +49,7 @@ async def require_current(engine: AsyncEngine, url: str) -> None:
     try:
         found = await _refuse_newer(engine)
     except (SQLAlchemyError, OSError) as error:
-        raise _unreachable(url, error) from error
+        raise _unreachable(engine, error) from error
     head = _scripts().get_current_head()
     if found != head:
         raise StartupError(
@@ -62,8 +67,14 @@ def _scripts() -> ScriptDirectory:
 
 async def _refuse_newer(engine: AsyncEngine) -> str | None:
     """The database's revision; StartupError where this code does not know it."""
-    async with engine.connect() as connection:
-        found = await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+    try:
+        connection = await engine.connect()
+    except (TypeError, ValueError) as error:  # the driver does not know a part of the URL
+        raise _unreachable(engine, error) from error
+    try:
+        found = await connection.run_sync(_revision)
+    finally:
+        await connection.close()
     known = {script.revision for script in _scripts().walk_revisions()}
     if found is not None and found not in known:
         raise StartupError(
@@ -73,7 +84,16 @@ async def _refuse_newer(engine: AsyncEngine) -> str | None:
     return found
 
 
-def _unreachable(url: str, error: Exception) -> StartupError:
-    shown = make_url(url).render_as_string(hide_password=True)
-    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    return StartupError(f"The database {shown} cannot be used: {reason}. Check TRAINCOST_DATABASE_URL.")
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _unreachable(engine: AsyncEngine, error: Exception) -> StartupError:
+    shown = engine.url.render_as_string(hide_password=True)
+    reason = next(iter(str(getattr(error, "orig", None) or error).splitlines()), type(error).__name__)
+    advice = (
+        "The file and its directory must exist and be writable"
+        if engine.dialect.name == "sqlite"
+        else "PostgreSQL must be running, and have this database and user"
+    )
+    return StartupError(f"The database {shown} cannot be used: {reason}. {advice}; check TRAINCOST_DATABASE_URL.")
