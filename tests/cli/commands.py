@@ -26,7 +26,8 @@ def traincost(cwd: Path, *arguments: str, **settings: str) -> subprocess.Complet
 def assert_one_line(ended: subprocess.CompletedProcess[str], *says: str) -> None:
     """It ended with exit code 1 and one line that says all of this."""
     assert ended.stderr.startswith("traincost: "), ended.stderr
-    assert ended.stderr.endswith(".\n") and ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.endswith(".\n"), ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
     assert ended.stdout == ""
     assert ended.returncode == 1
     for words in says:

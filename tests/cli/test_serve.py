@@ -98,7 +98,7 @@ def answered_without(held: int, base: str) -> bool:
 
 
 def test_it_prints_where_the_docs_are_and_an_example_that_works_as_printed(tmp_path: Path) -> None:
-    environment = clean_environment(port=str(free_port()), PYTHONUNBUFFERED="")
+    environment = clean_environment(port=str(free_port()))
     with subprocess.Popen(
         [TRAINCOST, "serve", "--migrate"],
         cwd=tmp_path,
