@@ -76,6 +76,6 @@ format: $(DEV) ## Format and mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 
 clean: ## Remove what was made
-	rm -rf $(VENV) node_modules contract/node_modules .hypothesis .schemathesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) contract/node_modules contract/build .hypothesis .schemathesis .pytest_cache .mypy_cache .ruff_cache
 
 .PHONY: help run test check check-lock check-openapi openapi lock contract browser bench fuzz soak format clean

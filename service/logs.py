@@ -21,5 +21,6 @@ def configuration(level: str) -> dict[str, Any]:
         "handlers": {
             "stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"},
         },
+        "loggers": {"alembic.runtime.plugins": {"level": "WARNING"}},  # seven lines a start that say nothing
         "root": {"handlers": ["stderr"], "level": level.upper()},
     }

@@ -79,7 +79,9 @@ def get_rentable_gpu(name: str, allow_announced: bool = False) -> Accelerator:
     """As `get_gpu`, but NotYetAvailable for a part that is only announced, unless that is asked for."""
     gpu = get_gpu(name)
     if gpu.availability == "announced" and not allow_announced:
-        raise NotYetAvailable(f"{gpu.name} is announced, and nobody can rent it yet; allow_announced takes it all the same.")
+        raise NotYetAvailable(
+            f"{gpu.name} is announced, and nobody can rent it yet; allow_announced takes it all the same."
+        )
     return gpu
 
 

@@ -17,6 +17,7 @@ from service.http.openapi import About
 from service.http.paging import DEFAULT_LIMIT, Cursor, Limit, next_link, read_cursor, write_cursor
 from service.http.requests import query_of
 from service.http.responses import JSON, encoded
+from service.http.text import LINE_PATTERN
 
 GpuPath = Annotated[
     str,
@@ -37,7 +38,11 @@ class GpuQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ) = UNSET
     precision: Annotated[Precision | UnsetType, Meta(description="Only with a published peak at it.")] = UNSET
     q: (
-        Annotated[str, Meta(min_length=1, max_length=100, description="Part of an id, name or spelling.")] | UnsetType
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=100, pattern=LINE_PATTERN, description="Part of an id, name or spelling."),
+        ]
+        | UnsetType
     ) = UNSET
     sort: Annotated[
         GpuSort | UnsetType, Meta(description="By id if absent; a leading - reverses; unknown values last.")

@@ -12,7 +12,7 @@ from service.errors import BrokenRule
 from service.estimates.schemas import ClassicQuery, Cluster, EstimateRequest, InterconnectScaling, Scaling
 from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
-from service.money import Money, exact, known_currency, written
+from service.money import Money, exact, written
 
 _T = TypeVar("_T", str, int, float)
 
@@ -149,8 +149,6 @@ def _price(noted: list[Assumption], price: inputs.HourlyPrice | UnsetType) -> tu
     if price is UNSET:
         noted.extend(_PRICE_DEFAULTS)
         return inputs.DEFAULT_PRICE_PER_GPU_HOUR, "gpu", inputs.DEFAULT_CURRENCY
-    if price.currency is not UNSET:
-        known_currency(price.currency, "/price/currency")
     currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
     per: inputs.PricedPer = "gpu" if price.per is UNSET else price.per
     noted.append(Assumption("price.amount", str(written(price.amount, currency)), "given", "request"))

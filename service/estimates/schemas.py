@@ -35,6 +35,7 @@ GpuName = Annotated[
     str,
     Meta(
         pattern=GPU_NAME_PATTERN,
+        max_length=100,
         description="Catalogue id (`GET /v1/gpus`) or a well-known spelling of one accelerator.",
         examples=["h100-sxm-80gb", "A100-SXM4-80GB"],
     ),

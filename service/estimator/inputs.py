@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.estimator.results import Assumption
-from service.money import CURRENCY_META, Money
+from service.money import CurrencyCode, Money
 
 DEFAULT_GPU_COUNT = 64
 DEFAULT_GPUS_PER_NODE = 8
@@ -37,7 +37,7 @@ GpuCount = Annotated[int, Meta(ge=1, le=1_000_000, description="Accelerators in 
 GpusPerNode = Annotated[int, Meta(ge=1, le=1024, description="Accelerators in one node.", examples=[8])]
 Hours = Annotated[
     float,
-    Meta(gt=0, le=1e9, description="Hours of work at perfect scaling; see `basis`.", examples=[120.0]),
+    Meta(ge=0.000001, le=1e9, description="Hours of work at perfect scaling; see `basis`.", examples=[120.0]),
 ]
 EfficiencyPercent = Annotated[
     float,
@@ -61,7 +61,10 @@ Instant = Annotated[
     datetime.datetime,
     Meta(tz=True, description="RFC 3339 with an offset.", examples=["2027-01-04T09:00:00Z"]),
 ]
-Currency = Annotated[str, CURRENCY_META]
+Currency = Annotated[
+    CurrencyCode,
+    Meta(description="ISO 4217 code of a currency that has a minor unit.", examples=["USD", "EUR"]),
+]
 
 
 class GpuHoursWork(Struct, frozen=True, forbid_unknown_fields=True):

@@ -52,7 +52,7 @@ class Duration(Struct, frozen=True):
     expected_wall_clock_hours: float
     expected_wall_clock_days: float
     finish_at: Annotated[
-        datetime.datetime | None,
+        Annotated[datetime.datetime, Meta(tz=True)] | None,
         Meta(description="`start_at` plus the expected wall clock, to the second; null without `start_at`."),
     ]
 
@@ -95,7 +95,7 @@ class DeadlineVerdict(Struct, frozen=True):
     """The expected finish against the budget's deadline."""
 
     status: VerdictStatus
-    deadline: datetime.datetime
+    deadline: Annotated[datetime.datetime, Meta(tz=True)]
     used_percent: float
     headroom_hours: Annotated[float, Meta(description="What is left; negative when the deadline is missed.")]
 

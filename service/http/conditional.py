@@ -10,8 +10,11 @@ from msgspec import Struct
 from service.errors import BadRequest, Fault, PreconditionFailed, PreconditionRequired
 from service.http.responses import JSON, Empty, Header
 
-_TAG = re.compile(r'(W/)?"[\x21\x23-\x7e\x80-\xff]*"')
-_LIST = re.compile(r'\s*((W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(,\s*((W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*)*')
+_ONE_TAG = '(W/)?"[!#-~]*"'
+TAGS_PATTERN = f"^{_ONE_TAG}( *, *{_ONE_TAG})*$"
+TAGS_MAX_LENGTH = 1000
+_TAG = re.compile(_ONE_TAG)
+_TAGS = re.compile(TAGS_PATTERN)
 
 CATALOGUE_CACHE = b"public, max-age=86400"
 STORED_CACHE = b"private, no-cache"
@@ -46,7 +49,7 @@ def read_tags(request: Request[Any, Any, Any], name: Literal["if-match", "if-non
     text = b",".join(values).decode("latin-1").strip()
     if text == "*":
         return Tags(any=True, tags=())
-    if not _LIST.fullmatch(text):
+    if not _TAGS.fullmatch(text) or len(text) > TAGS_MAX_LENGTH:
         title = "-".join(part.capitalize() for part in name.split("-"))
         message = f'{title} takes * or a list of quoted entity tags, as in "7-3"'
         raise BadRequest("malformed-parameter", message + ".", (Fault("header", title, message),))

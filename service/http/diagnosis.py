@@ -4,6 +4,7 @@ Only bodies that failed the straight decoding come here, so that this may take i
 strict decoding is too strict for: JSON Schema counts 33.0 as an integer.
 """
 
+import difflib
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,7 @@ from service.money import MONEY_SCHEMA, Money, TooManyDigits, read_money
 
 MAX_DEPTH = 64
 _MAX_FAULTS = 20
+_MAX_LISTED = 40
 _SCHEMA_ROOT = "#/$defs/"
 
 
@@ -171,7 +173,7 @@ def _refuse(plain: Any, kind: Any, first: msgspec.ValidationError) -> NoReturn:
         broken_rules_only &= isinstance(error.__cause__, TooManyDigits)
     listed = tuple(faults.values())[:_MAX_FAULTS]
     if broken_rules_only:
-        raise BrokenRule("A number has more digits than an amount of money can hold.", listed)
+        raise BrokenRule(str(TooManyDigits()), listed)
     named = ", ".join(fault.pointer or "the body" for fault in listed)
     raise BadRequest("invalid-body", f"The body does not match the schema at: {named}.", listed)
 
@@ -197,7 +199,7 @@ def _fault(error: msgspec.ValidationError, plain: Any, kind: Any) -> Fault:
     if message.startswith(("Invalid enum value", "Invalid value")):
         allowed = _allowed(kind, plain, pointer)
         if allowed:
-            message = f"{message}; allowed are: {', '.join(allowed)}"
+            message = f"{message}; {_some_of(allowed, message)}"
     return Fault("body", pointer, message)
 
 
@@ -206,7 +208,16 @@ def allowed_values(error: msgspec.ValidationError, kind: Any, field: str) -> str
     message = str(error).partition(" - at `$")[0]
     if not message.startswith("Invalid enum value"):
         return message
-    return f"{message}; allowed are: {', '.join(_allowed(kind, {}, '/' + field))}"
+    return f"{message}; {_some_of(_allowed(kind, {}, '/' + field), message)}"
+
+
+def _some_of(allowed: list[str], message: str) -> str:
+    """The allowed values, or of a long list those nearest to what was given."""
+    if len(allowed) <= _MAX_LISTED:
+        return f"allowed are: {', '.join(allowed)}"
+    given = message.partition("'")[2].rpartition("'")[0].upper()
+    near = difflib.get_close_matches(given, allowed, n=5, cutoff=0.3) or allowed[:5]
+    return f"allowed are {len(allowed)} values, among them: {', '.join(near)}"
 
 
 def _pointer(path: str) -> str:

@@ -16,6 +16,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.routes import HTTPRoute
 from msgspec import Struct
 
+from service.http.conditional import TAGS_MAX_LENGTH, TAGS_PATTERN
 from service.http.diagnosis import schema_of_custom
 from service.http.problems import PROBLEM_JSON, Problem
 from service.http.requests import JSON_TYPE, MERGE_PATCH_TYPE
@@ -49,9 +50,10 @@ _ERRORS = {
 }
 _ETAG_SCHEMA = {"type": "string", "pattern": '^(W/)?"[!-~]*"$', "maxLength": 200}
 _TAGS_SCHEMA = {
-    "type": "string",
-    "pattern": r'^([*]|(W/)?"[!#-~]{0,80}"(, ?(W/)?"[!#-~]{0,80}"){0,9})$',
-    "maxLength": 1000,
+    "anyOf": [
+        {"type": "string", "const": "*"},
+        {"type": "string", "pattern": TAGS_PATTERN, "maxLength": TAGS_MAX_LENGTH},
+    ]
 }
 _HEADERS = {
     "ETag": {"description": "The version's entity tag.", "schema": _ETAG_SCHEMA},
@@ -103,6 +105,7 @@ def build_document(routers: Sequence[Router], *, version: str, tags: dict[str, s
         }
         for path, item in sorted(skeleton["paths"].items())
     }
+    used = {status for item in paths.values() for operation in item.values() for status in operation["responses"]}
     return {
         "openapi": OPENAPI_VERSION,
         "info": {
@@ -123,7 +126,8 @@ def build_document(routers: Sequence[Router], *, version: str, tags: dict[str, s
                     "description": text,
                     "content": {PROBLEM_JSON: {"schema": {"$ref": _REF.format(name="Problem")}}},
                 }
-                for name, text in _ERRORS.values()
+                for status, (name, text) in _ERRORS.items()
+                if status in used
             },
         },
     }
@@ -274,6 +278,8 @@ def _error_statuses(skeleton: dict[str, Any], about: About, has_body: bool) -> I
         yield from ("413", "415", "422")
     if any(parameter["in"] == "path" for parameter in skeleton.get("parameters", [])):
         yield "404" if not about.created else "422"
+    if about.query is not None:
+        yield "422"
     if about.conditional == "write":
         yield from ("412", "428")
     if about.database:
@@ -281,13 +287,38 @@ def _error_statuses(skeleton: dict[str, Any], about: About, has_body: bool) -> I
 
 
 def _schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Any]:
-    """Every Struct that a handler takes or gives, as msgspec describes it."""
-    roots: list[Any] = [Problem]
+    """Every Struct that a handler takes or gives, as msgspec describes it.
+
+    What only answers is open to growth and complete: a client must bear a new field, and gets every field.
+    """
+    taken, given = [], [Problem]
     for handler in handlers:
         if handler.parsed_data_field is not None:
-            roots.append(handler.parsed_data_field.annotation)
+            taken.append(handler.parsed_data_field.annotation)
         returned = handler.parsed_fn_signature.return_type
-        roots.extend(inner.annotation for inner in returned.inner_types if isinstance(inner.annotation, type))
-    wanted = [root for root in dict.fromkeys(roots) if isinstance(root, type) and issubclass(root, Struct)]
-    _, components = msgspec.json.schema_components(wanted, ref_template=_REF, schema_hook=schema_of_custom)
-    return dict(sorted(components.items()))
+        given.extend(inner.annotation for inner in returned.inner_types if _is_struct(inner.annotation))
+    asked = _components(taken)
+    answered = {name: _as_answer(schema) for name, schema in _components(given).items()}
+    return dict(sorted({**answered, **asked}.items()))
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Struct)
+
+
+def _components(roots: list[Any]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components(
+        list(dict.fromkeys(roots)), ref_template=_REF, schema_hook=schema_of_custom
+    )
+    return components
+
+
+def _as_answer(schema: dict[str, Any]) -> dict[str, Any]:
+    open_schema = {key: value for key, value in schema.items() if key != "additionalProperties"}
+    if "properties" not in schema:
+        return open_schema
+    properties = {
+        name: {key: value for key, value in described.items() if key != "default"}
+        for name, described in schema["properties"].items()
+    }
+    return {**open_schema, "properties": properties, "required": list(properties)}

@@ -11,7 +11,7 @@ import msgspec
 from litestar import Request
 from msgspec import Meta, Struct
 
-from service.errors import BadRequest, Fault
+from service.errors import BrokenRule
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -22,6 +22,7 @@ Cursor = Annotated[
     Meta(
         min_length=1,
         max_length=2000,
+        pattern="^[A-Za-z0-9_-]+$",
         description="`next_cursor` of the page before, with the same filters and sort.",
     ),
 ]
@@ -41,7 +42,7 @@ def write_cursor(question: Sequence[object], keys: list[str | int]) -> str:
 
 
 def read_cursor(cursor: str, question: Sequence[object], kinds: Sequence[type]) -> list[Any]:
-    """The keys in a cursor; BadRequest where it is not one of ours, or one of another question."""
+    """The keys in a cursor; BrokenRule where it is not one of ours, or one of another question."""
     try:
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         position = msgspec.json.decode(packed, type=_Position)
@@ -67,7 +68,5 @@ def _digest(question: Sequence[object]) -> str:
     return blake2b(msgspec.json.encode(list(question)), digest_size=8).hexdigest()
 
 
-def _bad_cursor(message: str) -> BadRequest:
-    return BadRequest(
-        "malformed-parameter", f"The cursor cannot be used. {message}.", (Fault("query", "cursor", message),)
-    )
+def _bad_cursor(message: str) -> BrokenRule:
+    return BrokenRule.at("cursor", message, "query")

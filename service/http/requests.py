@@ -8,7 +8,7 @@ something is wrong, in `diagnosis`.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -21,10 +21,10 @@ from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from litestar.handlers import BaseRouteHandler
 from litestar.types.empty import Empty
 
-from service.errors import BadRequest, Fault
+from service.errors import BadRequest, BrokenRule, Fault
 from service.http.diagnosis import DuplicateKey, allowed_values, bad_texts, distinct, explain, read_custom
 from service.http.text import forbidden_in
-from service.money import AMOUNT_PATTERN, Money
+from service.money import AMOUNT_PATTERN, Money, TooManyDigits
 
 T = TypeVar("T")
 Reader = Callable[[str], Any]
@@ -150,15 +150,20 @@ def _convert(values: dict[str, Any], model: type[T]) -> T:
     try:
         return msgspec.convert(values, model, strict=True, dec_hook=read_custom)
     except msgspec.ValidationError:
-        raise _malformed(list(_range_faults(values, model))) from None
+        raise _out_of_range(values, model) from None
 
 
-def _range_faults(values: dict[str, Any], model: type[Any]) -> Iterator[Fault]:
+def _out_of_range(values: dict[str, Any], model: type[Any]) -> BadRequest | BrokenRule:
+    """Each value that its type refuses; a number of too many digits matches the schema and breaks a rule."""
+    faults = []
+    only_digits = True
     for name, value in values.items():
         try:
             msgspec.convert({name: value}, model, strict=True, dec_hook=read_custom)
         except msgspec.ValidationError as error:
-            yield Fault("query", name, allowed_values(error, model, name))
+            faults.append(Fault("query", name, allowed_values(error, model, name)))
+            only_digits &= isinstance(error.__cause__, TooManyDigits)
+    return BrokenRule(str(TooManyDigits()), tuple(faults)) if only_digits else _malformed(faults)
 
 
 def _decode_query(raw: bytes, readers: Mapping[str, Reader]) -> dict[str, Any]:
@@ -254,7 +259,7 @@ def _read_amount(text: str) -> str | float:
 
 
 def _read_text(text: str) -> str:
-    forbidden = forbidden_in(text)
+    forbidden = forbidden_in(text, one_line=True)
     if forbidden is not None:
         raise ValueError(f"Holds the forbidden character {forbidden}")
     return text

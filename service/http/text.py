@@ -23,12 +23,13 @@ NAME_PATTERN = f"^({_FIRST}({_ANY}*{_EDGE})?|[.]{_ANY}*{_FIRST})$"
 NAME_MAX_LENGTH = 100
 
 _FORBIDDEN = re.compile(f"[{_CONTROL_IN_TEXT}{_BIDI}\ud800-\udfff]")
+_FORBIDDEN_IN_LINE = re.compile(f"[{_CONTROL}{_BIDI}\ud800-\udfff]")
 _NAME = re.compile(NAME_PATTERN)
 
 
-def forbidden_in(text: str) -> str | None:
+def forbidden_in(text: str, *, one_line: bool = False) -> str | None:
     """The first character of a text that may not be there, as U+XXXX; None where all is well."""
-    found = _FORBIDDEN.search(text)
+    found = (_FORBIDDEN_IN_LINE if one_line else _FORBIDDEN).search(text)
     return f"U+{ord(found.group()):04X}" if found else None
 
 

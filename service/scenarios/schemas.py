@@ -27,6 +27,7 @@ Labels = Annotated[
         examples=[{"team": "llm"}],
     ),
 ]
+StoredAt = Annotated[datetime.datetime, Meta(tz=True, description="UTC, set by the service.")]
 SortKey = Literal["name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"]
 
 
@@ -56,8 +57,8 @@ class Scenario(Struct, frozen=True):
     estimate: Estimate
     version: Annotated[int, Meta(ge=1, description="1 when created, one more with each change.")]
     model_version: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
+    created_at: StoredAt
+    updated_at: StoredAt
 
 
 class ScenarioSummary(Struct, frozen=True):
@@ -71,8 +72,8 @@ class ScenarioSummary(Struct, frozen=True):
     version: int
     etag: Annotated[str, Meta(description="The ETag to send as If-Match.")]
     model_version: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
+    created_at: StoredAt
+    updated_at: StoredAt
 
 
 class ScenarioPage(Struct, frozen=True):
@@ -88,6 +89,9 @@ class ScenarioQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor | UnsetType = UNSET
     sort: Annotated[SortKey, Meta(description="A leading - reverses.")] = "name"
-    q: Annotated[str, Meta(min_length=1, max_length=100, description="Part of a name, in any case.")] | UnsetType = (
-        UNSET
-    )
+    q: (
+        Annotated[
+            str, Meta(min_length=1, max_length=100, pattern=LINE_PATTERN, description="Part of a name, in any case.")
+        ]
+        | UnsetType
+    ) = UNSET

@@ -27,7 +27,7 @@ bases = st.sampled_from(["per_gpu", "total"])
 
 
 @st.composite
-def requests(draw: st.DrawFn, **fixed: Any) -> dict[str, Any]:
+def requests(draw: st.DrawFn, /, **fixed: Any) -> dict[str, Any]:
     """The seven fields and the basis, some of them fixed."""
     drawn = {
         "count": draw(counts),

@@ -73,7 +73,7 @@ AGAINST_THE_SCHEMA = {
     "price with 7 decimals": ('{"price":{"kind":"hourly","amount":"0.0000001"}}', "/price/amount"),
     "price as an object": ('{"price":{"kind":"hourly","amount":{}}}', "/price/amount"),
     "price with a line feed": ('{"price":{"kind":"hourly","amount":"1\\n"}}', "/price/amount"),
-    "Arabic digits": ('{"price":{"kind":"hourly","amount":"١"}}', "/price/amount"),
+    "Arabic digits": ('{"price":{"kind":"hourly","amount":"\u0661"}}', "/price/amount"),
     "lower-case currency": ('{"price":{"kind":"hourly","amount":1,"currency":"usd"}}', "/price/currency"),
     "unknown unit": ('{"price":{"kind":"hourly","amount":1,"per":"rack"}}', "/price/per"),
     "naive date": ('{"start_at":"2027-01-04T09:00:00"}', "/start_at"),
