@@ -36,7 +36,7 @@ def forbidden_in(text: str, *, one_line: bool = False) -> str | None:
 def canonical_name(name: str, where: Where, pointer: str) -> str:
     """A name in NFC, which is how it is stored and shown; BrokenRule where it is no name."""
     canonical = unicodedata.normalize("NFC", name)
-    if len(canonical) > NAME_MAX_LENGTH or not _NAME.fullmatch(canonical):
+    if len(canonical) > NAME_MAX_LENGTH or not _NAME.fullmatch(canonical) or forbidden_in(canonical, one_line=True):
         raise BrokenRule.at(
             pointer,
             f"A name has 1 to {NAME_MAX_LENGTH} characters, no slash, backslash, control or bidirectional "

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, ViewportSize, expect, sync_playwright
 
 from tests.support.server import ROOT, Server
 
 pytestmark = pytest.mark.browser
 
-PHONE = {"width": 390, "height": 844}
-DESKTOP = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 QUIET = [
     "--no-sandbox",
@@ -25,6 +25,7 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+BAD = {"error", "warning"}
 
 
 class Visit(NamedTuple):
@@ -79,9 +80,6 @@ def visit(browser: Browser, running: Server) -> Iterator[Visit]:
     assert [url for url in visit.requests if not url.startswith((f"{running.base}/", "data:"))] == []
 
 
-BAD = {"error", "warning"}
-
-
 def open_docs(visit: Visit) -> None:
     visit.page.goto(f"{visit.base}/docs")
     expect(visit.page.locator(".opblock").first).to_be_visible()
@@ -112,6 +110,7 @@ def test_every_operation_opens(visit: Visit) -> None:
     for block in visit.page.locator(".opblock").all():
         block.locator(".opblock-summary-control").click()
         expect(block.locator(".responses-inner").first).to_be_visible()
+        block.locator(".opblock-summary-control").click()
     expect(visit.page.locator(".errors-wrapper")).to_have_count(0)
 
 
@@ -135,15 +134,23 @@ def test_the_first_page_leads_to_the_docs(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_nothing_is_wider_than_the_screen(visit: Visit, size: dict[str, int], tmp_path: Path) -> None:
-    visit.page.set_viewport_size({"width": size["width"], "height": size["height"]})
+def test_it_fits_the_screen(visit: Visit, size: ViewportSize, tmp_path: Path) -> None:
+    visit.page.set_viewport_size(size)
     open_docs(visit)
     visit.page.screenshot(path=tmp_path / "page.png", full_page=True)
     assert overflow(visit.page) == 0
     visit.page.locator("#operations-Estimates-createEstimate .opblock-summary-control").click()
     expect(visit.page.locator("textarea.body-param__text")).to_be_visible()
+    visit.page.locator("#operations-Estimates-getClassicEstimate .opblock-summary-control").click()
+    fields = visit.page.locator("#operations-Estimates-getClassicEstimate input")
+    expect(fields).to_have_count(7)
     visit.page.screenshot(path=tmp_path / "open.png", full_page=True)
     assert overflow(visit.page) == 0
+    for field in fields.all():
+        box = field.bounding_box()
+        assert box is not None
+        assert box["width"] >= 250  # room for what is typed
+        assert box["x"] + box["width"] <= size["width"] - 30
 
 
 def overflow(page: Page) -> int:

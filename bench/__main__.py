@@ -1,0 +1,122 @@
+"""`python -m bench`: which servers are compared on what, and the tables that come of it."""
+
+import argparse
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from bench.load import Exchange, run_load
+from bench.rounds import Contender, Goal, Report, compare_answers, measure, say
+from bench.servers import Server, take_cores
+from bench.traffic import (
+    estimate_exchanges,
+    scenario_reads,
+    scenario_writes,
+    unusual_exchanges,
+    usual_answer,
+)
+from service.storage.schema import migrate
+from tests.support.postgres import Postgres
+
+_SERVICE = "service.app:create_app"
+_NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
+_PARTS = ("estimates", "scenarios")
+
+
+def main() -> None:
+    """Measure, print, and keep the figures if asked to."""
+    options = _options()
+    for_servers, for_load = take_cores()
+    if for_servers == for_load:
+        say("There is only one core: servers and load share it, and the figures say little.")
+    reports = []
+    if options.part in (None, "estimates"):
+        reports.append(measure_estimates(for_servers, options.rounds, options.seconds))
+    if options.part in (None, "scenarios"):
+        reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
+    for report in reports:
+        print(_told(report))
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(reports)) + b"\n")
+
+
+def measure_estimates(core: int, rounds: int, seconds: float) -> Report:
+    """One estimate: Litestar without us, us, and FastAPI."""
+    exchanges = estimate_exchanges()
+    fixed = usual_answer()
+    bare_exchanges = [Exchange(exchange.request, fixed) for exchange in exchanges]
+    with ExitStack() as stack:
+        bare = stack.enter_context(Server("bench.bare:app", core))
+        service = stack.enter_context(Server(_SERVICE, core, factory=True, database_url=_NO_DATABASE))
+        fastapi = stack.enter_context(Server("bench.fastapi_peer:app", core))
+        for server in (service, fastapi):
+            compare_answers(server, exchanges + unusual_exchanges())
+        say(f"estimates: the service and FastAPI say the same to {len(exchanges)} requests and to unusual ones")
+        contenders = [
+            Contender("(i)", "bare Litestar handler, no estimate", bare, bare_exchanges),
+            Contender("(ii)", "POST /v1/estimates", service, exchanges),
+            Contender("(iii)", "the same in FastAPI with pydantic", fastapi, exchanges),
+        ]
+        goals = [Goal("(ii)", "(i)", 0.95), Goal("(ii)", "(iii)", 1.9)]
+        return measure("estimates", contenders, goals, rounds, seconds)
+
+
+def measure_scenarios(core: int, rounds: int, seconds: float) -> Report:
+    """One stored scenario from PostgreSQL, which runs beside the load: us, and FastAPI with the ORM."""
+    with ExitStack() as stack:
+        postgres = Postgres()
+        stack.callback(postgres.close)
+        url = postgres.new_database()
+        asyncio.run(migrate(url))
+        service = stack.enter_context(Server(_SERVICE, core, factory=True, database_url=url))
+        peer = stack.enter_context(Server("bench.fastapi_scenarios:app", core, database_url=url))
+        exchanges = _store_scenarios(service)
+        for server in (service, peer):
+            compare_answers(server, exchanges)
+        say(f"scenarios: the service and FastAPI say the same of {len(exchanges)} scenarios")
+        contenders = [
+            Contender("(iv)", "GET /v1/scenarios/{name}", service, exchanges),
+            Contender("(iv peer)", "the same in FastAPI with the ORM", peer, exchanges),
+        ]
+        return measure("scenarios", contenders, [Goal("(iv)", "(iv peer)", 1.5)], rounds, seconds)
+
+
+def _store_scenarios(service: Server) -> list[Exchange]:
+    """Save them through the service; how each is read, and what must be read."""
+    writes = scenario_writes()
+    saved = run_load(service.port, writes, count=len(writes), sample_every=1, status=201)
+    return scenario_reads([answer for _, answer in sorted(saved.samples)])
+
+
+def _told(report: Report) -> str:
+    lines = [
+        "",
+        f"{report.part}: medians of {report.rounds} rounds of {report.seconds:g} s, {report.connections} connections",
+        f"{'':46}{'req/s':>8}{'p99 ms':>9}{'CPU us/req':>12}",
+    ]
+    lines += [
+        f"{row.key:10}{row.title:36}{row.per_second:8.0f}{row.p99_ms:9.2f}{row.cpu_us:12.0f}" for row in report.figures
+    ]
+    for ratio in report.ratios:
+        goal = ratio.goal
+        verdict = "reached" if ratio.reached else "MISSED"
+        lines.append(
+            f"{goal.faster} / {goal.slower}: {ratio.median:.3f}, goal {goal.at_least:g} or more: {verdict}"
+            f" (rounds {min(ratio.rounds):.2f} to {max(ratio.rounds):.2f}; by CPU {ratio.cpu_median:.3f})"
+        )
+    return "\n".join(lines)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side; see bench/README.md.")
+    parser.add_argument("part", nargs="?", choices=_PARTS, help="only this part")
+    parser.add_argument("--rounds", type=int, default=21, help="how often each server is loaded (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for how long each time (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

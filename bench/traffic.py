@@ -1,0 +1,117 @@
+"""What is asked and what must be answered: seeded, and all different, so that no answer can be remembered."""
+
+import json
+import random
+from typing import Any
+
+import msgspec
+
+from bench.load import HOST, Exchange
+from service.estimates.operations import estimate
+from service.estimates.schemas import EstimateRequest
+from service.http.diagnosis import read_custom
+from service.http.responses import encoded
+
+SEED = 20270104
+ESTIMATES = 3000
+SCENARIOS = 1000
+
+_decoder = msgspec.json.Decoder(EstimateRequest, dec_hook=read_custom)
+
+# Beyond the seven values: what answers must agree on as well before their speed is compared.
+_UNUSUAL: tuple[dict[str, Any], ...] = (
+    {},
+    {
+        "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 12},
+        "price": {"kind": "hourly", "amount": "22.4", "per": "node"},
+    },
+    {
+        "work": {"kind": "gpu_hours", "hours": 250000, "basis": "total"},
+        "rework": {"kind": "buffer", "rework_percent": 0},
+    },
+    {
+        "scaling": {"kind": "interconnect", "preset": "eth-10-tcp", "level": "low"},
+        "storage": {"kind": "fixed", "amount": 0.5},
+    },
+    {
+        "scaling": {"kind": "interconnect", "preset": "nvlink4"},
+        "price": {"kind": "hourly", "amount": "310", "currency": "JPY"},
+    },
+    {"start_at": "2027-01-04T09:00:00+02:00", "budget": {"amount": "28000", "deadline": "2027-01-10T00:00:00Z"}},
+    {"budget": {"amount": "27949.99", "warn_percent": 80}},
+)
+
+
+def estimate_exchanges() -> list[Exchange]:
+    """`POST /v1/estimates` with the seven values, each time other ones."""
+    pick = random.Random(SEED)
+    return [_estimate_exchange(_seven_values(pick)) for _ in range(ESTIMATES)]
+
+
+def usual_answer() -> bytes:
+    """An answer as long as most."""
+    answers = sorted((exchange.answer for exchange in estimate_exchanges()), key=len)
+    return answers[len(answers) // 2]
+
+
+def unusual_exchanges() -> list[Exchange]:
+    """A few more, with a section of every kind."""
+    return [_estimate_exchange(body) for body in _UNUSUAL]
+
+
+def scenario_writes() -> list[bytes]:
+    """`PUT` of each scenario, as yet unknown."""
+    pick = random.Random(SEED)
+    return [
+        _request(
+            "PUT",
+            _scenario_path(number),
+            {
+                "description": f"Run {number} of the second quarter: the base model on a longer context",
+                "labels": {"team": pick.choice(["llm", "vision", "speech"]), "quarter": "2027-q2"},
+                "request": _seven_values(pick),
+            },
+        )
+        for number in range(SCENARIOS)
+    ]
+
+
+def scenario_reads(answers: list[bytes]) -> list[Exchange]:
+    """`GET` of each scenario in no order, given what the service answered when it was saved."""
+    reads = [Exchange(_request("GET", _scenario_path(number), None), answer) for number, answer in enumerate(answers)]
+    random.Random(SEED).shuffle(reads)
+    return reads
+
+
+def same_json(one: bytes, other: bytes) -> bool:
+    """Whether both say the same, however they write it."""
+    return one == other or json.loads(one) == json.loads(other)
+
+
+def _seven_values(pick: random.Random) -> dict[str, Any]:
+    return {
+        "cluster": {"gpu_count": pick.randint(1, 4096)},
+        "work": {"kind": "gpu_hours", "hours": round(pick.uniform(1, 2000), 2)},
+        "scaling": {"kind": "fixed", "efficiency_percent": round(pick.uniform(60, 98), 1)},
+        "rework": {"kind": "buffer", "rework_percent": round(pick.uniform(1, 30), 1)},
+        "price": {"kind": "hourly", "amount": f"{pick.uniform(1, 9):.2f}"},
+        "storage": {"kind": "fixed", "amount": f"{pick.uniform(10, 5000):.2f}"},
+        "egress": {"kind": "fixed", "amount": f"{pick.uniform(10, 5000):.2f}"},
+    }
+
+
+def _estimate_exchange(body: dict[str, Any]) -> Exchange:
+    answer = encoded(estimate(_decoder.decode(json.dumps(body))))
+    return Exchange(_request("POST", "/v1/estimates", body), answer)
+
+
+def _scenario_path(number: int) -> str:
+    return f"/v1/scenarios/run-{number:04}"
+
+
+def _request(method: str, path: str, body: dict[str, Any] | None) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {HOST}", "User-Agent: bench", "Accept: application/json"]
+    content = b"" if body is None else json.dumps(body).encode()
+    if content:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + content

@@ -1,0 +1,81 @@
+"""`make fuzz`: over 20,000 generated requests against a live server, on both databases, and no failure.
+
+The number of requests and the first seed can be given: `python -m tests.fuzz 50000 123`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.support.postgres import Postgres
+from tests.support.server import ROOT, Server
+
+_EXAMPLES_PER_OPERATION = 300
+_DEFAULT_CASES = 20_000
+_MAX_ROUNDS = 50
+_GENERATED = re.compile(r"(\d+) generated, (\d+) passed")
+
+
+def main(wanted: int = _DEFAULT_CASES, first_seed: int = 1) -> int:
+    """Rounds with one seed each, until enough cases have passed; the exit code."""
+    began = time.monotonic()
+    passed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory) / "schemathesis.toml"
+        # The tests repeat themselves; this looks further with each seed.
+        config.write_text((ROOT / "schemathesis.toml").read_text().replace("deterministic = true", ""))
+        postgres = Postgres()
+        try:
+            urls = (f"sqlite+aiosqlite:///{directory}/fuzz.db", postgres.new_database())
+            for round_number in range(_MAX_ROUNDS):
+                url, seed = urls[round_number % 2], first_seed + round_number
+                generated, held = _round(url, seed, config)
+                passed += held
+                took = time.monotonic() - began
+                print(f"seed {seed}: {held} of {generated} passed on {url.partition('+')[0]}; {took:.0f} s", flush=True)
+                if held != generated:
+                    return 1
+                if passed >= wanted:
+                    break
+        finally:
+            postgres.close()
+    print(f"{passed} passed, 0 failed")
+    return 0
+
+
+def _round(url: str, seed: int, config: Path) -> tuple[int, int]:
+    """One run of the fuzzer against a server of its own: cases generated, cases passed."""
+    with Server(url, "--migrate") as server:
+        run = subprocess.run(
+            [
+                Path(sys.executable).with_name("schemathesis"),
+                "--config-file",
+                config,
+                "run",
+                f"{server.base}/openapi.json",
+                "--max-examples",
+                str(_EXAMPLES_PER_OPERATION),
+                "--seed",
+                str(seed),
+                "--no-color",
+            ],
+            cwd=ROOT,
+            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.contract.checks"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    counted = _GENERATED.search(run.stdout)
+    if run.returncode or counted is None:
+        print(run.stdout, run.stderr, sep="\n")
+    if counted is None:
+        return 1, 0
+    return int(counted.group(1)), int(counted.group(2)) - (1 if run.returncode else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:3])))

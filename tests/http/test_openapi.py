@@ -1,0 +1,90 @@
+"""The OpenAPI document: committed as it is served, the same whatever the hash seed, and complete."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from service.app import create_app, create_document
+from service.http.openapi import as_yaml
+from service.settings import Settings
+from tests.support.server import ROOT
+
+DOCUMENT = create_document()
+OPERATIONS = [
+    (path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()
+]
+each_operation = pytest.mark.parametrize(
+    ("path", "method", "operation"), OPERATIONS, ids=[op["operationId"] for *_, op in OPERATIONS]
+)
+
+
+async def test_what_is_committed_is_what_is_served(api: httpx.AsyncClient) -> None:
+    committed = (ROOT / "openapi.yaml").read_bytes()
+    assert (await api.get("/openapi.yaml")).content == committed
+    assert yaml.safe_load(committed) == (await api.get("/openapi.json")).json()
+
+
+def test_the_document_is_the_same_for_every_hash_seed() -> None:
+    written = {
+        subprocess.run(
+            [sys.executable, "-m", "service", "openapi"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert written == {as_yaml(DOCUMENT)}
+
+
+def test_every_route_is_documented_or_is_the_documentation() -> None:
+    app = create_app(Settings())
+    undocumented = {route.path_format for route in app.routes} - set(DOCUMENT["paths"])
+    assert undocumented == {"/", "/docs", "/docs/assets/{name}", "/openapi.json", "/openapi.yaml"}
+
+
+@each_operation
+def test_every_operation_documents_its_errors_as_problems(path: str, method: str, operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        if status.startswith(("4", "5")):
+            name = response["$ref"].removeprefix("#/components/responses/")
+            content = DOCUMENT["components"]["responses"][name]["content"]
+            assert content == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert {"400", "500"} <= set(operation["responses"])
+    assert operation["summary"]
+    assert operation["description"]
+
+
+def test_what_is_sent_is_closed_and_what_is_answered_is_open() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    for name in ("EstimateRequest", "Cluster", "HourlyPrice", "ScenarioWrite", "ScenarioPatch", "Budget"):
+        assert schemas[name]["additionalProperties"] is False
+    for name in ("Estimate", "Scenario", "Accelerator", "Problem"):
+        assert "additionalProperties" not in schemas[name]
+        assert schemas[name]["required"] == list(schemas[name]["properties"])
+
+
+def test_unions_name_their_kinds() -> None:
+    scaling = DOCUMENT["components"]["schemas"]["EstimateRequest"]["properties"]["scaling"]
+    assert scaling["discriminator"]["propertyName"] == "kind"
+    assert set(scaling["discriminator"]["mapping"]) == {"fixed", "interconnect"}
+
+
+@each_operation
+async def test_the_examples_are_answered(
+    api: httpx.AsyncClient, path: str, method: str, operation: dict[str, Any]
+) -> None:
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        for name, example in content.get("examples", {}).items():
+            url = path.replace("{name}", name)
+            answer = await api.request(method.upper(), url, json=example["value"])
+            assert answer.status_code in (200, 201), answer.text
+            amount = example["summary"].rpartition(": ")[2].removesuffix(" USD").replace(",", "")
+            if amount.replace(".", "").isdigit():
+                assert answer.json()["cost"]["total"] == amount
