@@ -12,7 +12,7 @@ from tests.conftest import client_of
 from tests.support.postgres import Postgres
 from tests.support.server import Server
 
-BODY = {"request": {}}
+BODY: dict[str, dict[str, object]] = {"request": {}}
 
 
 def assert_unavailable(answer: httpx.Response) -> None:
