@@ -38,7 +38,7 @@ def create_app(settings: Settings | None = None) -> Litestar:
     database = Database(settings.database_url, pool_size=settings.pool_size)
 
     async def ready() -> None:
-        await require_current(database.engine, settings.database_url)
+        await require_current(database.engine)
 
     @asynccontextmanager
     async def open_database(_: Litestar) -> AsyncIterator[None]:

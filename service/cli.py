@@ -164,7 +164,7 @@ def _prepare_database(settings: Settings, migrate_first: bool) -> None:
             await migrate_database(settings.database_url)
         engine = create_engine(settings.database_url, pool_size=1)
         try:
-            await require_current(engine, settings.database_url)
+            await require_current(engine)
         finally:
             await engine.dispose()
 

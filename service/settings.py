@@ -16,7 +16,7 @@ DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///traincost.db"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an operator can set. README and docs/operations.md show the same table; a test compares them."""
+    """What an operator can set. docs/operations.md shows the same table; a test compares them."""
 
     database_url: Annotated[
         str,

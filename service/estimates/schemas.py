@@ -96,7 +96,7 @@ class ClassicQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ideal_gpu_hours: Annotated[
         Hours | UnsetType,
         Meta(
-            description="Ideal hours on each GPU (the classic reading; see `basis_per_gpu` in the notes).",
+            description="Ideal hours on each GPU, at perfect scaling: the classic reading.",
             extra_json_schema={"default": DEFAULT_IDEAL_HOURS},
         ),
     ] = UNSET

@@ -13,6 +13,7 @@ from service.errors import Unavailable
 
 _BUSY_TIMEOUT_MS = 30_000
 _POOL_TIMEOUT_SECONDS = 30
+_CONNECT_TIMEOUT_SECONDS = 10  # asyncpg waits a minute for a host that does not answer
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 
 
@@ -56,6 +57,7 @@ def create_engine(url: str, *, pool_size: int) -> AsyncEngine:
         json_serializer=_dump_json,
         json_deserializer=msgspec.json.decode,
         hide_parameters=True,
+        connect_args={"timeout": _CONNECT_TIMEOUT_SECONDS},
     )
     if engine.dialect.name == "sqlite":
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)

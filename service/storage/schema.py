@@ -44,7 +44,7 @@ async def migrate(url: str, revision: str = "head") -> str | None:
         await engine.dispose()
 
 
-async def require_current(engine: AsyncEngine, url: str) -> None:
+async def require_current(engine: AsyncEngine) -> None:
     """StartupError unless the database is at exactly the revision that this code was written for."""
     try:
         found = await _refuse_newer(engine)
@@ -68,7 +68,7 @@ def _scripts() -> ScriptDirectory:
 async def _refuse_newer(engine: AsyncEngine) -> str | None:
     """The database's revision; StartupError where this code does not know it."""
     try:
-        connection = await engine.connect()
+        connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
     except (TypeError, ValueError) as error:  # the driver does not know a part of the URL
         raise _unreachable(engine, error) from error
     try:

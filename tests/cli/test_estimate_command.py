@@ -31,9 +31,8 @@ def test_the_table_shows_every_figure_of_the_classic_calculator(example: Example
     printed = run("estimate", *options(example))
     assert printed.exit_code == 0, printed.output
     rows = {line.split()[0]: line.split()[1:] for line in printed.stdout.splitlines() if line.strip()}
-    assert rows["compute"] == [
-        f"{Decimal(example.gpu_hours):,.2f}", "GPU-hour", example.price, f"{Decimal(example.compute_cost):,}"
-    ]  # fmt: skip
+    hours, price = f"{Decimal(example.gpu_hours):,.2f}", f"{Decimal(example.price):.2f}"
+    assert rows["compute"] == [hours, "GPU-hour", price, f"{Decimal(example.compute_cost):,}"]
     assert rows["rework"][-1] == f"{Decimal(example.rework_cost):,}"
     assert rows["storage"][-1] == f"{Decimal(example.storage):,.2f}"
     assert rows["egress"][-1] == f"{Decimal(example.egress):,.2f}"

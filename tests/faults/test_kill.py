@@ -98,14 +98,12 @@ def survive(database_url: str, kills: int) -> int:
             for writer in writers:
                 writer.join(20)
                 assert not writer.is_alive()
-            server.output()
             server.start()
             checked = check(server.base, writers)
             assert checked > 0
             writers = [successor(writer, kill + 1) for writer in writers]
     finally:
-        server.kill()
-        server.output()
+        server.close()
     return checked
 
 

@@ -114,7 +114,7 @@ def test_migrating_twice_changes_nothing(empty_url: str) -> None:
 
     async def current() -> None:
         engine = create_engine(empty_url, pool_size=1)
-        await require_current(engine, empty_url)
+        await require_current(engine)
         await engine.dispose()
 
     asyncio.run(current())

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -31,19 +32,23 @@ class Server:
         self.base = f"http://127.0.0.1:{self.port}"
         self._arguments = arguments
         self._environment = clean_environment(database_url=database_url, port=str(self.port), **settings)
+        # A file and not a pipe: a server that logs much must not wait for a reader.
+        descriptor, log = tempfile.mkstemp(prefix="traincost-server-", suffix=".log")
+        os.close(descriptor)
+        self._log = Path(log)
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve", *self._arguments],
-            cwd=ROOT,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "service", "serve", *self._arguments],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
@@ -52,8 +57,9 @@ class Server:
                 time.sleep(0.05)
             else:
                 return
-        self.kill()
-        raise RuntimeError(f"the server did not start: {self.output()}")
+        printed = self.output()
+        self.close()
+        raise RuntimeError(f"the server did not start: {printed}")
 
     def kill(self) -> None:
         """kill -9, the whole group."""
@@ -72,12 +78,13 @@ class Server:
         return self.output()
 
     def output(self) -> str:
-        """Everything it printed; only once it has ended."""
-        assert self.process.stdout is not None
-        if self.process.stdout.closed:
-            return ""
-        with self.process.stdout as out:
-            return out.read()
+        """Everything it has printed, all its starts together."""
+        return self._log.read_text()
+
+    def close(self) -> None:
+        """Make sure that it has ended, and remove its log."""
+        self.kill()
+        self._log.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -86,3 +93,4 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self.close()
