@@ -21,6 +21,6 @@ def configuration(level: str) -> dict[str, Any]:
         "handlers": {
             "stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"},
         },
-        "loggers": {"alembic.runtime.plugins": {"level": "WARNING"}},  # seven lines a start that say nothing
+        "loggers": {"alembic": {"level": "WARNING"}},  # it tells of every look at the revision
         "root": {"handlers": ["stderr"], "level": level.upper()},
     }
