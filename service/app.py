@@ -48,8 +48,8 @@ def create_app(settings: Settings | None = None) -> Litestar:
     features = _features(database, ready)
     return Edge(
         [*features, docs_router(_document_of(features))],
+        before_request=refuse_stray_query,
         exception_handlers={**HANDLERS, SQLAlchemyError: _on_database, OSError: _on_database},
-        guards=[refuse_stray_query],
         lifespan=[open_database],
         logging_config=None,
         openapi_config=None,

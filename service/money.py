@@ -19,6 +19,7 @@ MAX_AMOUNT = 999_999_999_999.999  # the largest JSON number; a string carries th
 
 # Wide enough that every product of five inputs is exact; only divisions are ever rounded here.
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+_MILLIONTH = Decimal("0.000001")
 _AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
 
 # ISO 4217 codes with a minor unit; metals, test codes and funds without one cannot price a run.
@@ -98,16 +99,10 @@ def to_minor_unit(amount: Decimal, currency: str) -> Decimal:
 
 def unit_price(amount: Decimal, currency: str) -> Decimal:
     """A price with its own digits: at least the currency's, at most six."""
-    return written(amount.quantize(Decimal("0.000001"), ROUND_HALF_UP), currency)
+    return written(amount.quantize(_MILLIONTH, ROUND_HALF_UP), currency)
 
 
 def written(amount: Decimal, currency: str) -> Decimal:
     """The same amount without trailing zeros, but never shorter than the currency's minor unit."""
-    digits = MINOR_DIGITS[currency]
-    exponent = amount.as_tuple().exponent
-    if exponent == -digits:
-        return amount
-    stripped = amount.normalize()
-    if -int(stripped.as_tuple().exponent) > digits:
-        return stripped
-    return stripped.quantize(_QUANTA[currency])
+    rounded = amount.quantize(_QUANTA[currency])
+    return rounded if rounded == amount else amount.normalize()

@@ -2,6 +2,7 @@
 
 from litestar import Router, get, post
 from litestar.di import NamedDependency, Provide
+from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
 
 from service.estimates.operations import classic_request, estimate
@@ -10,6 +11,7 @@ from service.estimator.results import Estimate
 from service.http.openapi import About
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON, encoded
+from service.http.straight import Straight
 
 _EXAMPLES = {
     "classic_defaults": {"summary": "The classic calculator with its defaults: 27,950.00 USD", "value": {}},
@@ -54,8 +56,13 @@ def get_classic_estimate(asked: NamedDependency[ClassicQuery]) -> JSON[Estimate]
     return JSON(encoded(estimate(classic_request(asked))), headers=_CACHEABLE)
 
 
+def _answer(request: EstimateRequest) -> bytes:
+    return encoded(estimate(request))
+
+
 @post(
     "/",
+    middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=_answer)],
     status_code=200,
     operation_id="createEstimate",
     opt=About(examples=_EXAMPLES).as_opt(),
@@ -67,7 +74,7 @@ def create_estimate(data: JSONBody[EstimateRequest]) -> JSON[Estimate]:
     Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
     same bytes.
     """
-    return JSON(encoded(estimate(data)))
+    return JSON(_answer(data))
 
 
 _CACHEABLE = ((b"cache-control", b"public, max-age=3600"),)

@@ -1,4 +1,7 @@
-"""What an estimate says: cost lines, hours, assumptions with their origin, coded notes, a verdict."""
+"""What an estimate says: cost lines, hours, assumptions with their origin, coded notes, a verdict.
+
+None of these can be part of a cycle, so the garbage collector need not look at them (`gc=False`).
+"""
 
 import datetime
 from decimal import Decimal
@@ -12,7 +15,7 @@ VerdictStatus = Literal["ok", "warn", "exceeded"]
 Amount = Annotated[Decimal, Meta(description="An amount in `currency`, rounded to its minor unit.")]
 
 
-class CostLine(Struct, frozen=True):
+class CostLine(Struct, frozen=True, gc=False):
     """One line of the bill, and the decision that it serves."""
 
     component: Component
@@ -24,7 +27,7 @@ class CostLine(Struct, frozen=True):
     decision: Annotated[str, Meta(description="The decision that this line serves.")]
 
 
-class Cost(Struct, frozen=True):
+class Cost(Struct, frozen=True, gc=False):
     """The cost in lines and totals; `total` is the sum of the rounded lines."""
 
     currency: str
@@ -43,7 +46,7 @@ class Cost(Struct, frozen=True):
     lines: tuple[CostLine, ...]
 
 
-class Duration(Struct, frozen=True):
+class Duration(Struct, frozen=True, gc=False):
     """How long the run takes: as if nothing failed, and with rework included."""
 
     ideal_hours: float
@@ -57,7 +60,7 @@ class Duration(Struct, frozen=True):
     ]
 
 
-class UnitCosts(Struct, frozen=True):
+class UnitCosts(Struct, frozen=True, gc=False):
     """The total, spread over what was bought. Null where the quantity is not known."""
 
     per_gpu_hour: Annotated[Decimal, Meta(description="Total over billed GPU-hours, rework included.")]
@@ -65,7 +68,7 @@ class UnitCosts(Struct, frozen=True):
     per_million_tokens: Decimal | None
 
 
-class Assumption(Struct, frozen=True):
+class Assumption(Struct, frozen=True, gc=False):
     """One input or intermediate figure, and where it came from."""
 
     field: str
@@ -74,7 +77,7 @@ class Assumption(Struct, frozen=True):
     source: str
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, gc=False):
     """Something worth knowing about this estimate; `code` is stable, `message` is not."""
 
     code: str
@@ -82,7 +85,7 @@ class Note(Struct, frozen=True):
     message: str
 
 
-class CostVerdict(Struct, frozen=True):
+class CostVerdict(Struct, frozen=True, gc=False):
     """The expected cost against the budget's amount."""
 
     status: VerdictStatus
@@ -91,7 +94,7 @@ class CostVerdict(Struct, frozen=True):
     headroom: Annotated[Decimal, Meta(description="What is left; negative when the budget is exceeded.")]
 
 
-class DeadlineVerdict(Struct, frozen=True):
+class DeadlineVerdict(Struct, frozen=True, gc=False):
     """The expected finish against the budget's deadline."""
 
     status: VerdictStatus
@@ -100,7 +103,7 @@ class DeadlineVerdict(Struct, frozen=True):
     headroom_hours: Annotated[float, Meta(description="What is left; negative when the deadline is missed.")]
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """The worse of what was judged, and on which figure it was judged."""
 
     status: VerdictStatus
@@ -109,7 +112,7 @@ class Verdict(Struct, frozen=True):
     deadline: DeadlineVerdict | None
 
 
-class Estimate(Struct, frozen=True):
+class Estimate(Struct, frozen=True, gc=False):
     """What the run will cost and when it will end. An estimate is not a quote."""
 
     cost: Cost

@@ -27,15 +27,15 @@ class JSON(Response[T], Generic[T]):
     small request, and stays a Response to routing, guards and OpenAPI."""
 
     def __init__(self, body: bytes, status: int = 200, headers: Sequence[Header] = ()) -> None:
-        # The base class is not initialised on purpose: everything it holds is replaced by `_send`.
+        # The base class is not initialised on purpose: everything it holds is replaced by `send`.
         self.payload = body
         self.status = status
         self.extra = headers
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:  # an ASGI app like any other
-        return self._send
+        return self.send
 
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send(
             {
                 "type": "http.response.start",
@@ -57,7 +57,7 @@ class Empty(JSON[None]):
     def __init__(self, status: int, headers: Sequence[Header] = ()) -> None:
         super().__init__(b"", status, headers)
 
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.extra)})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,0 +1,64 @@
+"""The straight way for a plain, good request: decoded, answered and sent before the framework's own path begins.
+
+It stands as a middleware on one handler, behind routing and behind whatever stands before it. It answers only what
+the long way would answer with the same bytes (a test holds the two together); anything else, whatever is wrong
+with it, goes the long way with its body handed on. Half of the time of a small request is saved.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import TraincostError
+from service.http.diagnosis import DuplicateKey, read_custom
+from service.http.requests import JSON_TYPE, MAX_BODY_BYTES, distinct_document
+from service.http.responses import JSON
+
+_JSON_BYTES = JSON_TYPE.encode()
+
+
+class Straight:
+    """Answers a POST of JSON in one piece of plain ASCII by `answer`, a function from the decoded body to bytes."""
+
+    def __init__(self, app: ASGIApp, kind: type[Any], answer: Callable[[Any], bytes]) -> None:
+        self._app = app
+        self._decoder = msgspec.json.Decoder(kind, strict=True, dec_hook=read_custom)
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["query_string"] or not _says_json(scope):
+            await self._app(scope, receive, send)
+            return
+        message = await receive()
+        body = self._try(message)
+        if body is None:
+            await self._app(scope, _again(message, receive), send)
+        else:
+            await JSON[Any](body).send(scope, receive, send)
+
+    def _try(self, message: Any) -> bytes | None:
+        body: bytes = message.get("body", b"")
+        if message.get("more_body") or len(body) > MAX_BODY_BYTES or b"\\" in body or not body.isascii():
+            return None
+        try:
+            decoded = self._decoder.decode(body)
+            distinct_document(body)
+            return self._answer(decoded)
+        except (msgspec.DecodeError, DuplicateKey, RecursionError, TraincostError):
+            return None
+
+
+def _says_json(scope: Scope) -> bool:
+    return any(name == b"content-type" and value == _JSON_BYTES for name, value in scope["headers"])
+
+
+def _again(message: Any, receive: Receive) -> Receive:
+    """The message that was read, and then the rest."""
+    waiting = [message]
+
+    async def next_message() -> Any:
+        return waiting.pop() if waiting else await receive()
+
+    return next_message
