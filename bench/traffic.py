@@ -10,7 +10,7 @@ from bench.load import HOST, Exchange
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.http.diagnosis import read_custom
-from service.http.responses import encoded
+from service.http.encoding import encoded
 
 SEED = 20270104
 ESTIMATES = 3000

@@ -12,6 +12,7 @@ import click
 
 from service import __version__
 from service.errors import StartupError, TraincostError
+from service.estimator import inputs
 from service.settings import PREFIX, Settings, load_settings
 
 _EXAMPLE = (
@@ -76,27 +77,28 @@ def openapi(output: str | None) -> None:
     _or_one_line(run)
 
 
-def _number(name: str, default: str, text: str) -> Callable[[Any], Any]:
-    return click.option(f"--{name}", default=default, show_default=True, help=text)
+def _field(name: str, text: str, default: object) -> Callable[[Any], Any]:
+    """An option for one of the seven fields; what is not given stays not given, and the answer says so."""
+    return click.option(f"--{name}", help=f"{text}  [default: {default}]")
 
 
 @main.command()
-@_number("gpu-count", "64", "Number of GPUs.")
-@_number("ideal-gpu-hours", "120", "Ideal hours on each GPU.")
-@_number("gpu-cost-per-hour", "2.50", "Price of one GPU-hour in USD.")
-@_number("scaling-efficiency-percent", "80", "Scaling efficiency, 1 to 100.")
-@_number("failed-run-rework-percent", "15", "Compute paid again after failures.")
-@_number("storage-cost", "200", "Storage for the run.")
-@_number("egress-cost", "150", "Data egress for the run.")
+@_field("gpu-count", "Number of GPUs.", inputs.DEFAULT_GPU_COUNT)
+@_field("ideal-gpu-hours", "Ideal hours on each GPU.", inputs.DEFAULT_IDEAL_HOURS)
+@_field("gpu-cost-per-hour", "Price of one GPU-hour in USD.", inputs.DEFAULT_PRICE_PER_GPU_HOUR)
+@_field("scaling-efficiency-percent", "Scaling efficiency, 1 to 100.", inputs.DEFAULT_EFFICIENCY_PERCENT)
+@_field("failed-run-rework-percent", "Compute paid again after failures.", inputs.DEFAULT_REWORK_PERCENT)
+@_field("storage-cost", "Storage for the run.", inputs.DEFAULT_STORAGE)
+@_field("egress-cost", "Data egress for the run.", inputs.DEFAULT_EGRESS)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def estimate(form: str, **fields: str) -> None:
+def estimate(form: str, **fields: str | None) -> None:
     """Estimate a run by the seven classic fields. No server is needed."""
 
     def run() -> None:
         from service.estimates.cli import classic_answer, classic_table
 
         try:
-            answer, encoded = classic_answer(fields)
+            answer, encoded = classic_answer({name: text for name, text in fields.items() if text is not None})
         except TraincostError as error:
             lines = [f"--{fault.pointer.replace('_', '-')}: {fault.message}" for fault in error.faults]
             raise StartupError("; ".join(lines) or error.detail) from None

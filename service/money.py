@@ -55,7 +55,7 @@ def read_money(value: object) -> Money:
     if type(value) is float or type(value) is int:
         if not 0 <= value <= MAX_AMOUNT:
             raise ValueError(f"Expected an amount from 0 to {MAX_AMOUNT}")
-        amount = exact(value)
+        amount = exact(value) if value else Decimal(0)  # -0 is 0
         if not _AMOUNT.match(format(amount, "f")):
             raise TooManyDigits
         return Money(amount)

@@ -79,6 +79,11 @@ def _refuse_contradictions(settings: Settings) -> None:
             "TRAINCOST_DATABASE_URL cannot be read as a URL: its port is a number, and special characters in its "
             "password are percent-encoded (@ is %40, / is %2F)."
         )
+    if settings.database_url.startswith("sqlite") and not _is_file(settings.database_url):
+        raise StartupError(
+            "TRAINCOST_DATABASE_URL names no SQLite file: sqlite+aiosqlite:///traincost.db is one in this directory, "
+            "and with a fourth slash a path from the root. In memory each connection would have a database of its own."
+        )
     if settings.workers > 1 and settings.database_url.startswith("sqlite"):
         raise StartupError("TRAINCOST_WORKERS: SQLite serves one worker; use PostgreSQL for more.")
     if not _is_loopback(settings.host) and not settings.allow_open_bind:
@@ -95,6 +100,11 @@ def _is_readable(url: str) -> bool:
     except ValueError:
         return False
     return parts.netloc.count("@") <= 1
+
+
+def _is_file(url: str) -> bool:
+    parts = urlsplit(url)
+    return not parts.netloc and parts.path not in ("", "/", "/:memory:")
 
 
 def _is_loopback(host: str) -> bool:

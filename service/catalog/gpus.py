@@ -69,6 +69,8 @@ def get_gpu(name: str) -> Accelerator:
     row = rows.get(name)
     if row is not None:
         return row
+    if not name.isprintable():  # no spelling holds a line feed, and normalising must not hide one
+        raise UnknownName("accelerator", name, ())
     exact = _by_spelling().get(one_spelling(name))
     if exact is not None:
         return rows[exact]

@@ -13,10 +13,11 @@ from service.catalog.interconnects import load_interconnects
 from service.catalog.schemas import Accelerator, Interconnect, Precision, Vendor
 from service.errors import AmbiguousName, Fault, NotFound, UnknownName
 from service.http.conditional import CATALOGUE_CACHE, conditional, content_etag
+from service.http.encoding import encoded
 from service.http.openapi import About
-from service.http.paging import DEFAULT_LIMIT, Cursor, Limit, next_link, read_cursor, write_cursor
+from service.http.paging import DEFAULT_LIMIT, Cursor, Limit, count_key, next_link, read_cursor, write_cursor
 from service.http.requests import query_of
-from service.http.responses import JSON, encoded
+from service.http.responses import JSON
 from service.http.text import LINE_PATTERN
 
 GpuPath = Annotated[
@@ -86,7 +87,7 @@ def list_accelerators(request: Request[Any, Any, Any], asked: NamedDependency[Gp
     }
     rows = list_gpus(**filters)
     question = list(filters.values())
-    start = 0 if asked.cursor is UNSET else read_cursor(asked.cursor, question, (int,))[0]
+    start = 0 if asked.cursor is UNSET else read_cursor(asked.cursor, question, (count_key,))[0]
     end = start + asked.limit
     cursor = write_cursor(question, [end]) if end < len(rows) else None
     body = encoded(GpuPage(rows[start:end], cursor))

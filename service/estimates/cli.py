@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from service.estimates.operations import classic_request, estimate
+from service.estimates.operations import classic_estimate
 from service.estimates.schemas import ClassicQuery
 from service.estimator.results import Estimate
-from service.http.requests import read_query
-from service.http.responses import encoded
+from service.http.encoding import encoded
+from service.http.queries import read_query
 
 
 def classic_answer(fields: Mapping[str, str]) -> tuple[Estimate, bytes]:
-    """The estimate of seven texts and its JSON; BrokenRule names the option that is wrong."""
-    answer = estimate(classic_request(read_query(fields, ClassicQuery)))
+    """The estimate of those of the seven texts that are given, and its JSON; the error names the wrong option."""
+    answer = classic_estimate(read_query(fields, ClassicQuery))
     return answer, encoded(answer)
 
 

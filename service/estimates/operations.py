@@ -1,6 +1,8 @@
 """Names to facts, facts to an estimate."""
 
 import datetime
+from collections.abc import Callable
+from decimal import Decimal
 from typing import TypeVar
 
 import msgspec
@@ -8,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from service.catalog.gpus import get_rentable_gpu
 from service.catalog.interconnects import get_interconnect
-from service.errors import BrokenRule
+from service.errors import BrokenRule, Fault
 from service.estimates.schemas import ClassicQuery, Cluster, EstimateRequest, InterconnectScaling, Scaling
 from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
@@ -18,6 +20,16 @@ _T = TypeVar("_T", str, int, float)
 
 _CLASSIC = "classic calculator's default"
 _UNSAID_CLUSTER = Cluster()
+# Where the facts of the seven fields stand in a request, and what the classic form calls them.
+_CLASSIC_NAMES = {
+    "/cluster/gpu_count": "gpu_count",
+    "/work/hours": "ideal_gpu_hours",
+    "/price/amount": "gpu_cost_per_hour",
+    "/scaling/efficiency_percent": "scaling_efficiency_percent",
+    "/rework/rework_percent": "failed_run_rework_percent",
+    "/storage/amount": "storage_cost",
+    "/egress/amount": "egress_cost",
+}
 _BASIS_DEFAULT = Assumption("work.basis", "per_gpu", "default", _CLASSIC)
 _PER_DEFAULT = Assumption("price.per", "gpu", "default", _CLASSIC)
 _PRICE_DEFAULTS = (
@@ -33,8 +45,31 @@ def estimate(request: EstimateRequest, at: str = "") -> Estimate:
     try:
         return run.estimate(_facts(request))
     except BrokenRule as error:
-        error.faults = tuple(msgspec.structs.replace(fault, pointer=at + fault.pointer) for fault in error.faults)
-        raise
+        raise _moved(error, lambda fault: Fault(fault.where, at + fault.pointer, fault.message)) from None
+
+
+def classic_estimate(query: ClassicQuery) -> Estimate:
+    """The estimate of the seven fields; BrokenRule names the query parameter where it cannot be."""
+    try:
+        return run.estimate(_facts(classic_request(query)))
+    except BrokenRule as error:
+        names = _CLASSIC_NAMES
+        raise _moved(error, lambda fault: Fault("query", names[fault.pointer], fault.message)) from None
+
+
+def in_utc(request: EstimateRequest, at: str = "") -> EstimateRequest:
+    """The same request with its times in UTC, as they are kept and shown."""
+    if request.start_at is None and request.budget is None:
+        return request
+    return msgspec.structs.replace(
+        request, start_at=_utc(request.start_at, at + "/start_at"), budget=_budget(request.budget, at)
+    )
+
+
+def _moved(error: BrokenRule, move: Callable[[Fault], Fault]) -> BrokenRule:
+    """The error with its faults where the caller knows them."""
+    error.faults = tuple(move(fault) for fault in error.faults)
+    return error
 
 
 def classic_request(query: ClassicQuery) -> EstimateRequest:
@@ -58,10 +93,11 @@ def classic_request(query: ClassicQuery) -> EstimateRequest:
 def _facts(request: EstimateRequest) -> inputs.Run:
     """Every name looked up, every default filled in, and for each a word on where it came from."""
     noted: list[Assumption] = []
+    request = in_utc(request)
     gpu_count, gpus_per_node = _cluster(noted, request.cluster)
     hours, basis = _work(noted, request.work)
     efficiency_percent, network = _scaling(noted, request.scaling)
-    rework_percent = _pick(
+    rework_percent = _number(
         noted,
         "rework.rework_percent",
         UNSET if request.rework is UNSET else request.rework.rework_percent,
@@ -73,18 +109,18 @@ def _facts(request: EstimateRequest) -> inputs.Run:
     return inputs.Run(
         gpu_count=gpu_count,
         gpus_per_node=gpus_per_node,
-        hours=exact(hours),
+        hours=hours,
         basis=basis,
-        efficiency_percent=exact(efficiency_percent),
+        efficiency_percent=efficiency_percent,
         network=network,
-        rework_percent=exact(rework_percent),
+        rework_percent=rework_percent,
         price=price,
         priced_per=priced_per,
         currency=currency,
         storage=storage,
         egress=egress,
-        start_at=_utc(request.start_at, "/start_at"),
-        budget=_budget(request.budget),
+        start_at=request.start_at,
+        budget=request.budget,
         assumptions=tuple(noted),
     )
 
@@ -96,6 +132,15 @@ def _pick(noted: list[Assumption], field: str, given: _T | UnsetType, default: _
         return default
     noted.append(Assumption(field, given, "given", "request"))
     return given
+
+
+def _number(noted: list[Assumption], field: str, given: float | UnsetType, default: float) -> Decimal:
+    """The same of a number, as the exact decimal that it is taken for."""
+    if given is UNSET:
+        return exact(_pick(noted, field, UNSET, default))
+    taken = exact(given)
+    noted.append(Assumption(field, float(taken), "given", "request"))
+    return taken
 
 
 def _cluster(noted: list[Assumption], cluster: Cluster | UnsetType) -> tuple[int, int]:
@@ -113,8 +158,8 @@ def _cluster(noted: list[Assumption], cluster: Cluster | UnsetType) -> tuple[int
     )
 
 
-def _work(noted: list[Assumption], work: inputs.GpuHoursWork | UnsetType) -> tuple[float, inputs.Basis]:
-    hours = _pick(noted, "work.hours", UNSET if work is UNSET else work.hours, inputs.DEFAULT_IDEAL_HOURS)
+def _work(noted: list[Assumption], work: inputs.GpuHoursWork | UnsetType) -> tuple[Decimal, inputs.Basis]:
+    hours = _number(noted, "work.hours", UNSET if work is UNSET else work.hours, inputs.DEFAULT_IDEAL_HOURS)
     basis = UNSET if work is UNSET else work.basis
     if basis is UNSET:
         noted.append(_BASIS_DEFAULT)
@@ -123,14 +168,14 @@ def _work(noted: list[Assumption], work: inputs.GpuHoursWork | UnsetType) -> tup
     return hours, basis
 
 
-def _scaling(noted: list[Assumption], scaling: Scaling | UnsetType) -> tuple[float, inputs.Network | None]:
+def _scaling(noted: list[Assumption], scaling: Scaling | UnsetType) -> tuple[Decimal, inputs.Network | None]:
     if isinstance(scaling, InterconnectScaling):
         return _from_band(noted, scaling)
     given = UNSET if scaling is UNSET else scaling.efficiency_percent
-    return _pick(noted, "scaling.efficiency_percent", given, inputs.DEFAULT_EFFICIENCY_PERCENT), None
+    return _number(noted, "scaling.efficiency_percent", given, inputs.DEFAULT_EFFICIENCY_PERCENT), None
 
 
-def _from_band(noted: list[Assumption], scaling: InterconnectScaling) -> tuple[float, inputs.Network]:
+def _from_band(noted: list[Assumption], scaling: InterconnectScaling) -> tuple[Decimal, inputs.Network]:
     try:
         link = get_interconnect(scaling.preset)
     except BrokenRule as error:
@@ -142,7 +187,7 @@ def _from_band(noted: list[Assumption], scaling: InterconnectScaling) -> tuple[f
         Assumption("scaling.efficiency_percent", percent, "catalogue", f"{scaling.level} of the band: {link.source}")
     )
     network = inputs.Network(link.id, link.name, link.kind, link.gbps_per_node, link.scaling_efficiency_basis)
-    return percent, network
+    return exact(percent), network
 
 
 def _price(noted: list[Assumption], price: inputs.HourlyPrice | UnsetType) -> tuple[Money, inputs.PricedPer, str]:
@@ -170,10 +215,10 @@ def _amount(
     return amount
 
 
-def _budget(budget: inputs.Budget | None) -> inputs.Budget | None:
+def _budget(budget: inputs.Budget | None, at: str) -> inputs.Budget | None:
     if budget is None or budget.deadline is None:
         return budget
-    return msgspec.structs.replace(budget, deadline=_utc(budget.deadline, "/budget/deadline"))
+    return msgspec.structs.replace(budget, deadline=_utc(budget.deadline, at + "/budget/deadline"))
 
 
 def _utc(instant: datetime.datetime | None, pointer: str) -> datetime.datetime | None:

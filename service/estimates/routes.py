@@ -5,12 +5,13 @@ from litestar.di import NamedDependency, Provide
 from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
 
-from service.estimates.operations import classic_request, estimate
+from service.estimates.operations import classic_estimate, estimate
 from service.estimates.schemas import ClassicQuery, EstimateRequest
 from service.estimator.results import Estimate
+from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.requests import FastRequest, StrictBody, query_of
-from service.http.responses import JSON, encoded
+from service.http.responses import JSON
 from service.http.straight import Straight
 
 _EXAMPLES = {
@@ -53,7 +54,7 @@ def get_classic_estimate(asked: NamedDependency[ClassicQuery]) -> JSON[Estimate]
 
     A link that can be kept and shared: every field is optional and has the classic calculator's default.
     """
-    return JSON(encoded(estimate(classic_request(asked))), headers=_CACHEABLE)
+    return JSON(encoded(classic_estimate(asked)), headers=_CACHEABLE)
 
 
 def _answer(request: EstimateRequest) -> bytes:

@@ -43,7 +43,7 @@ GpuName = Annotated[
 PresetName = Annotated[
     str,
     Meta(
-        pattern="^[a-z0-9]+(-[a-z0-9]+)*$",
+        min_length=1,
         max_length=100,
         description="Interconnect id (`GET /v1/interconnects`).",
         examples=["ib-ndr-400", "eth-10-tcp"],
@@ -51,7 +51,7 @@ PresetName = Annotated[
 ]
 
 
-class Cluster(Struct, frozen=True, forbid_unknown_fields=True):
+class Cluster(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What the run occupies. The accelerator is named for the record; the classic estimate prices by hours."""
 
     gpu: GpuName | None = None
@@ -64,7 +64,9 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-class InterconnectScaling(Struct, frozen=True, forbid_unknown_fields=True, tag="interconnect", tag_field="kind"):
+class InterconnectScaling(
+    Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="interconnect", tag_field="kind"
+):
     """A scaling efficiency read from the interconnect's band: its low or high end, or the midpoint."""
 
     preset: PresetName
@@ -74,7 +76,7 @@ class InterconnectScaling(Struct, frozen=True, forbid_unknown_fields=True, tag="
 Scaling = FixedScaling | InterconnectScaling
 
 
-class EstimateRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class EstimateRequest(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What to estimate. Every section is optional: `{}` is the classic calculator with its defaults, and
     answers 27,950.00 USD. Inside a section that is given, `kind` is required where the section has kinds."""
 
@@ -89,7 +91,7 @@ class EstimateRequest(Struct, frozen=True, forbid_unknown_fields=True):
     budget: Budget | None = None
 
 
-class ClassicQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class ClassicQuery(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The seven fields of the classic calculator, as query parameters."""
 
     gpu_count: Annotated[GpuCount | UnsetType, Meta(extra_json_schema={"default": DEFAULT_GPU_COUNT})] = UNSET

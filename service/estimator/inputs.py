@@ -67,7 +67,7 @@ Currency = Annotated[
 ]
 
 
-class GpuHoursWork(Struct, frozen=True, forbid_unknown_fields=True):
+class GpuHoursWork(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Work given in hours. `basis` says whose: `per_gpu` (the classic reading, hours on each accelerator of
     this cluster) or `total` (single-accelerator hours, divided by the count)."""
 
@@ -76,20 +76,20 @@ class GpuHoursWork(Struct, frozen=True, forbid_unknown_fields=True):
     basis: Annotated[Basis | UnsetType, _default("per_gpu")] = UNSET
 
 
-class FixedScaling(Struct, frozen=True, forbid_unknown_fields=True, tag="fixed", tag_field="kind"):
+class FixedScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="fixed", tag_field="kind"):
     """A scaling efficiency that the caller knows."""
 
     efficiency_percent: EfficiencyPercent
 
 
-class BufferRework(Struct, frozen=True, forbid_unknown_fields=True):
+class BufferRework(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Rework as a typed percentage of compute."""
 
     kind: Literal["buffer"]
     rework_percent: ReworkPercent
 
 
-class HourlyPrice(Struct, frozen=True, forbid_unknown_fields=True):
+class HourlyPrice(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A price an hour, for one accelerator or for a whole node."""
 
     kind: Literal["hourly"]
@@ -98,21 +98,21 @@ class HourlyPrice(Struct, frozen=True, forbid_unknown_fields=True):
     per: Annotated[PricedPer | UnsetType, _default("gpu")] = UNSET
 
 
-class FixedStorage(Struct, frozen=True, forbid_unknown_fields=True):
+class FixedStorage(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Storage as one amount for the run, in the price's currency."""
 
     kind: Literal["fixed"]
     amount: Annotated[Money, Meta(description="Storage for the whole run.", examples=["200.00"])]
 
 
-class FixedEgress(Struct, frozen=True, forbid_unknown_fields=True):
+class FixedEgress(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Data egress as one amount for the run, in the price's currency."""
 
     kind: Literal["fixed"]
     amount: Annotated[Money, Meta(description="Egress and transfer for the whole run.", examples=["150.00"])]
 
 
-class Budget(Struct, frozen=True, forbid_unknown_fields=True):
+class Budget(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What the run may cost and when it must be over: at least one of the two."""
 
     amount: Annotated[Money | None, Meta(description="The most it may cost, in the price's currency.")] = None
@@ -123,7 +123,7 @@ class Budget(Struct, frozen=True, forbid_unknown_fields=True):
     ] = DEFAULT_WARN_PERCENT
 
 
-class Run(Struct, frozen=True):
+class Run(Struct, frozen=True, gc=False):
     """All the facts of one run. Percents and hours are exact decimals; money is in `currency`."""
 
     gpu_count: int
@@ -143,7 +143,7 @@ class Run(Struct, frozen=True):
     assumptions: tuple[Assumption, ...]
 
 
-class Network(Struct, frozen=True):
+class Network(Struct, frozen=True, gc=False):
     """The interconnect whose efficiency band was used: what the notes need to know of it."""
 
     id: str

@@ -56,7 +56,7 @@ class Duration(Struct, frozen=True, gc=False):
     expected_wall_clock_days: float
     finish_at: Annotated[
         Annotated[datetime.datetime, Meta(tz=True)] | None,
-        Meta(description="`start_at` plus the expected wall clock, to the second; null without `start_at`."),
+        Meta(description="`start_at` plus the expected wall clock, rounded to the second; null without `start_at`."),
     ]
 
 

@@ -14,7 +14,9 @@ from service.units import HOURS_PER_DAY, PERCENT
 
 _ONE = Decimal(1)
 _ZERO = Decimal(0)
-_SECONDS_PER_HOUR = 3600
+_MICROSECONDS_PER_HOUR = 3_600_000_000
+_HALF_A_SECOND = 500_000
+_LAST_SECOND = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
 _LIMIT = Decimal(10) ** MAX_INTEGER_DIGITS
 
 
@@ -47,7 +49,7 @@ def _estimate(run: Run) -> Estimate:
             wall_clock_days=float(wall_clock / HOURS_PER_DAY),
             expected_wall_clock_hours=float(expected),
             expected_wall_clock_days=float(expected / HOURS_PER_DAY),
-            finish_at=finish_at,
+            finish_at=_to_the_second(run.start_at, finish_at),
         ),
         gpu_hours=float(gpu_hours),
         expected_gpu_hours=float(expected_gpu_hours),
@@ -83,10 +85,9 @@ def _bill(
     egress = to_minor_unit(run.egress, currency)
     total = compute + rework + storage + egress
     if total >= _LIMIT:
-        raise BrokenRule(
-            f"The total has more than {MAX_INTEGER_DIGITS} integer digits.",
-            (Fault("body", "", "Hours, GPUs and price together are more than any budget"),),
-        )
+        told = f"GPUs, hours and price together cost more than {MAX_INTEGER_DIGITS} integer digits hold"
+        fields = ("/cluster/gpu_count", "/work/hours", "/price/amount")
+        raise BrokenRule(told + ".", tuple(Fault("body", field, told) for field in fields))
     per_gpu_hour = unit_price(run.price / price_divisor, currency)
     return Cost(
         currency=currency,
@@ -140,16 +141,26 @@ def _bill(
 
 
 def _finish(start_at: datetime.datetime | None, expected_hours: Decimal) -> datetime.datetime | None:
-    """Start plus expected wall clock, to the nearest second, in UTC."""
+    """Start plus expected wall clock, to the microsecond; None without a start."""
     if start_at is None:
         return None
-    seconds = (expected_hours * _SECONDS_PER_HOUR).quantize(_ONE, ROUND_HALF_UP)
+    microseconds = (expected_hours * _MICROSECONDS_PER_HOUR).quantize(_ONE, ROUND_HALF_UP)
     try:
-        return (start_at + datetime.timedelta(seconds=int(seconds))).replace(microsecond=0)
+        return start_at + datetime.timedelta(microseconds=int(microseconds))
     except OverflowError:
         raise BrokenRule.at(
             "/start_at", "The run would end after the year 9999, which no calendar here can hold"
         ) from None
+
+
+def _to_the_second(start_at: datetime.datetime | None, finish_at: datetime.datetime | None) -> datetime.datetime | None:
+    """The finish as it is shown: rounded half up, and never before the start. Verdicts use the unrounded one."""
+    if start_at is None or finish_at is None:
+        return None
+    whole = finish_at.replace(microsecond=0)
+    if finish_at.microsecond >= _HALF_A_SECOND and whole < _LAST_SECOND:
+        whole += datetime.timedelta(seconds=1)
+    return max(whole, start_at)
 
 
 def _derived(run: Run, price_divisor: Decimal) -> tuple[Assumption, ...]:

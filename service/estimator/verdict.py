@@ -6,7 +6,7 @@ from decimal import Decimal
 from service.errors import BrokenRule
 from service.estimator.inputs import Budget, Run
 from service.estimator.results import CostVerdict, DeadlineVerdict, Verdict, VerdictStatus
-from service.money import exact, to_minor_unit
+from service.money import exact, written
 from service.units import PERCENT
 
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("exceeded", "warn", "ok")
@@ -28,13 +28,12 @@ def judge(run: Run, total: Decimal, finish_at: datetime.datetime | None) -> Verd
 
 def _judge_cost(budget: Budget, run: Run, total: Decimal) -> CostVerdict:
     assert budget.amount is not None  # the caller asked
-    amount = to_minor_unit(budget.amount, run.currency)
     warn_from = budget.amount * exact(budget.warn_percent)
     return CostVerdict(
         status=_status(total > budget.amount, total * PERCENT >= warn_from),
-        amount=amount,
+        amount=written(budget.amount, run.currency),
         used_percent=float(total * PERCENT / budget.amount) if budget.amount else None,
-        headroom=amount - total,
+        headroom=budget.amount - total,
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from litestar import Request
 from msgspec import Struct
@@ -65,19 +65,23 @@ class Preconditions(Struct, frozen=True):
     def allow_creation(self) -> None:
         """Nothing is stored yet: PreconditionFailed where the caller expected something."""
         if self.if_match is not None:
-            raise PreconditionFailed("There is no such object, so no version that If-Match could name.")
+            raise _failed("If-Match", "There is no such object, so no version that If-Match could name")
 
     def allow_change(self, etag: str) -> None:
         """Something is stored: it may be changed only by one who has seen exactly this version."""
         if self.if_none_match is not None and self.if_none_match.holds(etag, strong=False):
-            raise PreconditionFailed(f"The object exists already; its ETag is {etag}.")
+            raise _failed("If-None-Match", f"The object exists already; its ETag is {etag}")
         if self.if_match is None:
             raise PreconditionRequired(
                 "The object exists: send If-Match with the ETag of the version that you have seen.",
                 (Fault("header", "If-Match", "Required for a write to an existing object"),),
             )
         if not self.if_match.holds(etag, strong=True):
-            raise PreconditionFailed(f"If-Match does not name the current version; its ETag is {etag}.")
+            raise _failed("If-Match", f"It does not name the current version; the object's ETag is {etag}")
+
+
+def _failed(header: str, message: str) -> PreconditionFailed:
+    return PreconditionFailed(message + ".", (Fault("header", header, message),))
 
 
 def read_preconditions(request: Request[Any, Any, Any]) -> Preconditions:
@@ -86,17 +90,27 @@ def read_preconditions(request: Request[Any, Any, Any]) -> Preconditions:
 
 
 def conditional(
-    request: Request[Any, Any, Any], body: bytes, etag: str, cache: bytes, headers: tuple[Header, ...] = ()
+    request: Request[Any, Any, Any],
+    body: bytes,
+    etag: str,
+    cache: bytes,
+    headers: tuple[Header, ...] = (),
+    media_type: bytes = b"application/json",
 ) -> JSON[Any]:
     """200 with the body, or 304 where the caller has it already."""
-    answer_headers = ((b"etag", etag.encode()), (b"cache-control", cache), (b"vary", _VARY[cache]), *headers)
+    answer_headers = ((b"etag", etag.encode()), *caching(cache), *headers)
     known = read_tags(request, "if-none-match")
     if known is not None and known.holds(etag, strong=False):
         return Empty(304, answer_headers)
-    return JSON(body, 200, answer_headers)
+    return JSON(body, 200, answer_headers, media_type)
 
 
-_VARY: Annotated[dict[bytes, bytes], "what else an answer depends on"] = {
+def caching(cache: bytes) -> tuple[Header, ...]:
+    """Who may keep an answer, and on what else it depends."""
+    return ((b"cache-control", cache), (b"vary", _VARY[cache]))
+
+
+_VARY = {
     CATALOGUE_CACHE: b"Accept-Encoding",
     STORED_CACHE: b"Authorization, X-API-Key",
 }

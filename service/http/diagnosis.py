@@ -19,6 +19,9 @@ from service.money import MONEY_SCHEMA, Money, TooManyDigits, read_money
 MAX_DEPTH = 64
 _MAX_FAULTS = 20
 _MAX_LISTED = 40
+_MAX_QUOTED = 300
+_MAX_MESSAGE = 2000
+_MAPPING_VALUE = "[...]"
 _SCHEMA_ROOT = "#/$defs/"
 
 
@@ -162,13 +165,15 @@ def _refuse(plain: Any, kind: Any, first: msgspec.ValidationError) -> NoReturn:
                 msgspec.convert({key: value}, kind, strict=True, dec_hook=read_custom)
             except msgspec.ValidationError as raised:
                 errors.append(raised)
+            if len(errors) > _MAX_FAULTS:
+                break
     faults: dict[str, Fault] = {}
     broken_rules_only = True
     for error in errors:
         # A section alone may lack its required siblings; only the whole body's own error counts for those.
         if error is not first and _missing_at_top(error):
             continue
-        fault = _fault(error, plain, kind)
+        fault = _clipped(_fault(error, plain, kind))
         faults.setdefault(fault.pointer, fault)
         broken_rules_only &= isinstance(error.__cause__, TooManyDigits)
     listed = tuple(faults.values())[:_MAX_FAULTS]
@@ -178,6 +183,11 @@ def _refuse(plain: Any, kind: Any, first: msgspec.ValidationError) -> NoReturn:
     raise BadRequest("invalid-body", f"The body does not match the schema at: {named}.", listed)
 
 
+def _clipped(fault: Fault) -> Fault:
+    """A fault quotes what was sent: as much of it as helps."""
+    return Fault(fault.where, fault.pointer[:_MAX_QUOTED], fault.message[:_MAX_MESSAGE])
+
+
 def _missing_at_top(error: msgspec.ValidationError) -> bool:
     return str(error).startswith("Object missing required field") and " - at `$" not in str(error)
 
@@ -185,9 +195,8 @@ def _missing_at_top(error: msgspec.ValidationError) -> bool:
 def _fault(error: msgspec.ValidationError, plain: Any, kind: Any) -> Fault:
     """msgspec's message and path as a pointer, with what would have been allowed."""
     message, _, path = str(error).partition(" - at `")
-    if path.startswith("key"):
-        # msgspec says "key in `$.labels`" for a bad key of a mapping.
-        path = path.partition("`")[2] or "$"
+    if _MAPPING_VALUE in path or " - at `key" in str(error):
+        return _fault_in_mapping(error, message, path, plain, kind)
     pointer = _pointer(path.rstrip("`"))
     quoted = message.partition("`")[2].rpartition("`")[0]
     if message.startswith("Object contains unknown field"):
@@ -203,6 +212,33 @@ def _fault(error: msgspec.ValidationError, plain: Any, kind: Any) -> Fault:
     return Fault("body", pointer, message)
 
 
+def _fault_in_mapping(error: msgspec.ValidationError, message: str, path: str, plain: Any, kind: Any) -> Fault:
+    """msgspec names the mapping (`$.labels[...]`, or "key in `$.labels`") and not the key: find the key."""
+    bad_key = path.startswith("key")
+    mapping = _pointer(path.rstrip("`").rpartition("`")[2] if bad_key else path.partition(_MAPPING_VALUE)[0])
+    parts = mapping.split("/")[1:]
+    for key, value in _at(plain, parts).items():
+        try:
+            msgspec.convert(_with(plain, parts, {key: value}), kind, strict=True, dec_hook=read_custom)
+        except msgspec.ValidationError as raised:
+            if str(raised) == str(error):
+                return Fault("body", f"{mapping}/{_escaped(key)}", f"The key: {message}" if bad_key else message)
+    return Fault("body", mapping, message)
+
+
+def _at(plain: Any, parts: list[str]) -> Any:
+    for part in parts:
+        plain = plain[part]
+    return plain
+
+
+def _with(plain: Any, parts: list[str], value: Any) -> Any:
+    """The document with another value at this place."""
+    if not parts:
+        return value
+    return {**plain, parts[0]: _with(plain[parts[0]], parts[1:], value)}
+
+
 def allowed_values(error: msgspec.ValidationError, kind: Any, field: str) -> str:
     """msgspec's message on one field, with the values of its enum where it has one."""
     message = str(error).partition(" - at `$")[0]
@@ -215,7 +251,7 @@ def _some_of(allowed: list[str], message: str) -> str:
     """The allowed values, or of a long list those nearest to what was given."""
     if len(allowed) <= _MAX_LISTED:
         return f"allowed are: {', '.join(allowed)}"
-    given = message.partition("'")[2].rpartition("'")[0].upper()
+    given = message.partition("'")[2].rpartition("'")[0].upper()[:_MAX_QUOTED]
     near = difflib.get_close_matches(given, allowed, n=5, cutoff=0.3) or allowed[:5]
     return f"allowed are {len(allowed)} values, among them: {', '.join(near)}"
 

@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from service.errors import NotFound
 from service.http.conditional import CATALOGUE_CACHE, conditional, content_etag
+from service.http.encoding import encoded
 from service.http.openapi import About, as_yaml
 from service.http.problems import KINDS, type_of
-from service.http.responses import JSON, encoded
+from service.http.responses import JSON
 
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _ASSETS = {
@@ -111,13 +112,9 @@ def docs_router(document: Callable[[], dict[str, Any]]) -> Router:
         return conditional(request, body, etag, CATALOGUE_CACHE)
 
     @get("/openapi.yaml", sync_to_thread=False)
-    def openapi_yaml() -> Response[bytes]:
+    def openapi_yaml(request: Request[Any, Any, Any]) -> JSON[Any]:
         body, etag = as_yaml_bytes()
-        return Response(
-            body,
-            media_type="application/yaml",
-            headers={"ETag": etag, "Cache-Control": CATALOGUE_CACHE.decode()},
-        )
+        return conditional(request, body, etag, CATALOGUE_CACHE, media_type=b"application/yaml")
 
     @get("/docs", sync_to_thread=False)
     def page() -> Response[bytes]:

@@ -10,7 +10,7 @@ from litestar.routes import BaseRoute, HTTPRoute
 from litestar.types import Message, Send
 
 from service.errors import Fault
-from service.http.problems import allowed, problem
+from service.http.problems import allowed, instance_of, problem
 
 
 class Edge(Litestar):
@@ -26,7 +26,7 @@ class Edge(Litestar):
                 send = _without_body(send)
             raw = scope.get("raw_path") or b""
             if b"%" in raw and (fault := _bad_path(raw)):
-                instance = ascii(unquote_to_bytes(raw).decode("utf-8", "replace"))[1:-1]
+                instance = instance_of(scope)
                 answer = problem("malformed-parameter", fault.message + ".", instance, (fault,))
                 await answer.to_asgi_response(None, Request(scope))(scope, receive, send)
                 return

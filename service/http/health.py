@@ -7,8 +7,9 @@ from litestar import Router, get
 from msgspec import Struct
 
 from service.errors import Unavailable
+from service.http.encoding import encoded
 from service.http.openapi import About
-from service.http.responses import JSON, encoded
+from service.http.responses import JSON
 
 Probe = Callable[[], Awaitable[None]]
 _NO_STORE = ((b"cache-control", b"no-store"),)

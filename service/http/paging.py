@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+import datetime
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Annotated, Any
 from urllib.parse import quote_plus, urlencode
@@ -12,9 +13,11 @@ from litestar import Request
 from msgspec import Meta, Struct
 
 from service.errors import BrokenRule
+from service.http.text import forbidden_in
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+_MAX_COUNT = 2**63
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many items a page holds at the most.")]
 Cursor = Annotated[
@@ -41,18 +44,39 @@ def write_cursor(question: Sequence[object], keys: list[str | int]) -> str:
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def read_cursor(cursor: str, question: Sequence[object], kinds: Sequence[type]) -> list[Any]:
-    """The keys in a cursor; BrokenRule where it is not one of ours, or one of another question."""
+def read_cursor(cursor: str, question: Sequence[object], kinds: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    """The keys in a cursor, each read by its kind; BrokenRule where it is not one of ours, or of another question."""
     try:
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         position = msgspec.json.decode(packed, type=_Position)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
+        keys = [read(key) for read, key in zip(kinds, position.keys, strict=True)]
+    except (binascii.Error, ValueError, OverflowError, msgspec.DecodeError):
         raise _bad_cursor("It is not a cursor of this service") from None
     if position.question != _digest(question):
         raise _bad_cursor("It belongs to other filters or another sort: start again without a cursor")
-    if [type(key) for key in position.keys] != list(kinds):
-        raise _bad_cursor("It is not a cursor of this service")
-    return position.keys
+    return keys
+
+
+def text_key(value: Any) -> str:
+    """A sort key that is a text; ValueError where it cannot be one of ours."""
+    if type(value) is not str or forbidden_in(value):
+        raise ValueError(value)
+    return value
+
+
+def instant_key(value: Any) -> datetime.datetime:
+    """A sort key that is a point in time."""
+    instant = datetime.datetime.fromisoformat(text_key(value))
+    if instant.tzinfo is None:
+        raise ValueError(value)
+    return instant.astimezone(datetime.UTC)
+
+
+def count_key(value: Any) -> int:
+    """A sort key that is a row's number or a place in a list."""
+    if type(value) is not int or not 0 <= value < _MAX_COUNT:
+        raise ValueError(value)
+    return value
 
 
 def next_link(request: Request[Any, Any, Any], cursor: str | None) -> tuple[tuple[bytes, bytes], ...]:

@@ -4,6 +4,7 @@ import logging
 import uuid
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from litestar import Request, Response
@@ -144,6 +145,11 @@ def problem(
     )
 
 
+def instance_of(scope: Any) -> str:
+    """The path asked for, as it was written: a URI reference."""
+    return quote(scope["path"], safe="/%") if scope.get("raw_path") is None else scope["raw_path"].decode("latin-1")
+
+
 def on_ours(request: Request[Any, Any, Any], error: TraincostError) -> Response[bytes]:
     if KINDS[error.code].status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return on_any(request, error)
@@ -151,7 +157,7 @@ def on_ours(request: Request[Any, Any, Any], error: TraincostError) -> Response[
     if error.code == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         _log.warning("database unavailable: %r", error.__cause__ or error)
-    return problem(error.code, error.detail, request.scope["path"], error.faults, headers)
+    return problem(error.code, error.detail, instance_of(request.scope), error.faults, headers)
 
 
 def _on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -160,7 +166,7 @@ def _on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[
     headers = dict(error.headers or {})
     if "allow" in headers:
         headers["allow"] = allowed(headers["allow"].split(", "))
-    path = request.scope["path"]
+    path = instance_of(request.scope)
     if isinstance(error, ValidationException) and _lacks_body(error):
         return problem("malformed-json", "The body is missing.", path, (Fault("body", "", "Missing"),), headers)
     if isinstance(error, ValidationException):

@@ -6,11 +6,8 @@ something is wrong, in `diagnosis`.
 """
 
 import json
-import math
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar, cast
-from urllib.parse import parse_qsl
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from litestar import Request
@@ -20,13 +17,11 @@ from litestar.exceptions import ClientException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from litestar.types.empty import Empty
 
-from service.errors import BadRequest, BrokenRule, Fault
-from service.http.diagnosis import DuplicateKey, allowed_values, bad_texts, distinct, explain, read_custom
-from service.http.text import forbidden_in
-from service.money import AMOUNT_PATTERN, Money, TooManyDigits
+from service.errors import BadRequest, Fault
+from service.http.diagnosis import DuplicateKey, bad_texts, distinct, explain, read_custom
+from service.http.queries import query_reader, refuse_any
 
 T = TypeVar("T")
-Reader = Callable[[str], Any]
 
 MAX_BODY_BYTES = 1_000_000
 JSON_TYPE = "application/json"
@@ -35,13 +30,10 @@ MERGE_PATCH_TYPE = "application/merge-patch+json"
 _JSON_TYPES: dict[str, frozenset[str]] = {
     "PATCH": frozenset({JSON_TYPE, MERGE_PATCH_TYPE}),
 }
+_UTF8 = ("", "charset=utf-8", 'charset="utf-8"')
 _ONLY_JSON = frozenset({JSON_TYPE})
 _distinct_keys = json.JSONDecoder(object_pairs_hook=distinct)
 _untyped = msgspec.json.Decoder()
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.0+)?", re.ASCII)
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,399})(\.[0-9]{1,399})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
-_AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
-_MAX_PARAMETERS = 100
 
 
 class FastRequest(Request[Any, Any, Any]):
@@ -121,161 +113,50 @@ def distinct_document(body: bytes) -> Any:
 def _distinct_keys_of(document: Any) -> int:
     if type(document) is not dict:
         return 0
-    return len(document) + sum(_distinct_keys_of(value) for value in document.values() if type(value) is dict)
+    count = len(document)
+    for value in document.values():
+        if type(value) is dict:
+            count += _distinct_keys_of(value)
+    return count
 
 
 def _require_json(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """One Content-Type, which is JSON in UTF-8, and no encoding over it."""
     accepted = _JSON_TYPES.get(connection.scope["method"], _ONLY_JSON)  # type: ignore[typeddict-item]
-    given = ""
+    given = []
     for name, value in connection.scope["headers"]:
         if name == b"content-type":
-            given = value.decode("latin-1")
-            break
-    media_type, _, parameters = given.partition(";")
-    charset = parameters.strip().lower()
-    if media_type.strip().lower() in accepted and charset in ("", "charset=utf-8", 'charset="utf-8"'):
+            given.append(value.decode("latin-1"))
+        elif name == b"content-encoding" and value.strip().lower() != b"identity":
+            raise _unsupported("Content-Encoding", "Bodies are read as they are: no Content-Encoding is accepted")
+    if len(given) == 1 and _is_json(given[0], accepted):
         return
+    told = " and ".join(map(ascii, given)) or "missing"
     wanted = " or ".join(sorted(accepted))
-    detail = f"Content-Type must be {wanted} in UTF-8; it is {ascii(given) if given else 'missing'}."
-    raise BadRequest("unsupported-media-type", detail, (Fault("header", "Content-Type", detail),))
+    raise _unsupported("Content-Type", f"Content-Type must be {wanted} in UTF-8; it is {told}")
+
+
+def _is_json(content_type: str, accepted: frozenset[str]) -> bool:
+    media_type, _, parameters = content_type.partition(";")
+    return media_type.strip().lower() in accepted and parameters.strip().lower() in _UTF8
+
+
+def _unsupported(header: str, message: str) -> BadRequest:
+    return BadRequest("unsupported-media-type", message + ".", (Fault("header", header, message),))
 
 
 async def refuse_stray_query(request: Request[Any, Any, Any]) -> None:
     """Before every request: a route that declares no query parameters gets none. (As a guard, which is a plain
     function, this would cost a hop to another thread each time.)"""
     if request.scope["query_string"] and "query" not in request.route_handler.opt:
-        _decode_query(request.scope["query_string"], {})
+        refuse_any(request.scope["query_string"])
 
 
 def query_of(model: type[T]) -> Callable[[Request[Any, Any, Any]], T]:
-    """A dependency that reads the query string into `model`, or says which parameters are wrong."""
-    readers = _readers(model)
+    """A dependency that reads a request's query string into `model`."""
+    read = query_reader(model)
 
-    def read(request: Request[Any, Any, Any]) -> T:
-        return _convert(_decode_query(request.scope["query_string"], readers), model)
+    def dependency(request: Request[Any, Any, Any]) -> T:
+        return read(request.scope["query_string"])
 
-    return read
-
-
-def read_query(texts: Mapping[str, str], model: type[T]) -> T:
-    """The same reading of texts that are already apart; BadRequest names the wrong ones."""
-    return _convert(_read_pairs(list(texts.items()), _readers(model)), model)
-
-
-def _convert(values: dict[str, Any], model: type[T]) -> T:
-    try:
-        return msgspec.convert(values, model, strict=True, dec_hook=read_custom)
-    except msgspec.ValidationError:
-        raise _out_of_range(values, model) from None
-
-
-def _out_of_range(values: dict[str, Any], model: type[Any]) -> BadRequest | BrokenRule:
-    """Each value that its type refuses; a number of too many digits matches the schema and breaks a rule."""
-    faults = []
-    only_digits = True
-    for name, value in values.items():
-        try:
-            msgspec.convert({name: value}, model, strict=True, dec_hook=read_custom)
-        except msgspec.ValidationError as error:
-            faults.append(Fault("query", name, allowed_values(error, model, name)))
-            only_digits &= isinstance(error.__cause__, TooManyDigits)
-    return BrokenRule(str(TooManyDigits()), tuple(faults)) if only_digits else _malformed(faults)
-
-
-def _decode_query(raw: bytes, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Each parameter once, by a known name, in the lexical form of its type."""
-    try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
-    except ValueError:
-        detail = f"The query string is not percent-encoded UTF-8, or has over {_MAX_PARAMETERS} parameters"
-        raise _malformed([Fault("query", "", detail)]) from None
-    return _read_pairs(pairs, readers)
-
-
-def _read_pairs(pairs: list[tuple[str, str]], readers: Mapping[str, Reader]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    faults = []
-    for name, text in pairs:
-        reader = readers.get(name)
-        if reader is None:
-            known = f"; known are: {', '.join(readers)}" if readers else "; this path takes none"
-            faults.append(Fault("query", name, f"Unknown query parameter{known}"))
-        elif name in values:
-            faults.append(Fault("query", name, "Given more than once"))
-        else:
-            try:
-                values[name] = reader(text)
-            except ValueError as error:
-                faults.append(Fault("query", name, str(error)))
-    if faults:
-        raise _malformed(faults)
-    return values
-
-
-def _malformed(faults: list[Fault]) -> BadRequest:
-    named = ", ".join(dict.fromkeys(fault.pointer for fault in faults if fault.pointer))
-    return BadRequest(
-        "malformed-parameter",
-        f"Query parameters that cannot be read: {named}." if named else faults[0].message + ".",
-        tuple(faults),
-    )
-
-
-def _readers(model: type[Any]) -> dict[str, Reader]:
-    return {field.encode_name: _reader(field.type) for field in _fields(model)}
-
-
-def _fields(model: type[Any]) -> tuple[msgspec.inspect.Field, ...]:
-    return cast("msgspec.inspect.StructType", msgspec.inspect.type_info(model)).fields
-
-
-def _reader(kind: msgspec.inspect.Type) -> Reader:
-    """How the text of one parameter becomes the JSON value that its type expects."""
-    if isinstance(kind, msgspec.inspect.Metadata):
-        return _reader(kind.type)
-    if isinstance(kind, msgspec.inspect.UnionType):
-        for member in kind.types:
-            if not isinstance(member, msgspec.inspect.NoneType) and type(member).__name__ != "UnsetType":
-                return _reader(member)
-    if isinstance(kind, msgspec.inspect.IntType):
-        return _read_integer
-    if isinstance(kind, msgspec.inspect.FloatType):
-        return _read_number
-    if isinstance(kind, msgspec.inspect.BoolType):
-        return _read_boolean
-    if isinstance(kind, msgspec.inspect.CustomType) and kind.cls is Money:
-        return _read_amount
-    return _read_text
-
-
-def _read_integer(text: str) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise ValueError("Expected an integer such as 64")
-    return int(text.partition(".")[0])
-
-
-def _read_number(text: str) -> float:
-    if not _NUMBER.fullmatch(text) or math.isinf(float(text)):
-        raise ValueError("Expected a number such as 80 or 87.5")
-    return float(text)
-
-
-def _read_boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError("Expected true or false")
-    return text == "true"
-
-
-def _read_amount(text: str) -> str | float:
-    if _AMOUNT.fullmatch(text):
-        return text
-    if _NUMBER.fullmatch(text):
-        return float(text)
-    raise ValueError("Expected an amount such as 2.50")
-
-
-def _read_text(text: str) -> str:
-    forbidden = forbidden_in(text, one_line=True)
-    if forbidden is not None:
-        raise ValueError(f"Holds the forbidden character {forbidden}")
-    return text
+    return dependency

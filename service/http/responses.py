@@ -3,32 +3,32 @@
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-import msgspec
 from litestar import Response
 from litestar.types import Receive, Scope, Send
-
-from service.money import Money
 
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
 
 
-def _encode_custom(value: object) -> str:
-    if isinstance(value, Money):
-        return format(value, "f")
-    raise NotImplementedError(type(value))
-
-
-_encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
+def json_headers(body: bytes, media_type: bytes = b"application/json") -> list[Header]:
+    """The headers that every answer with a body has."""
+    return [
+        (b"content-type", media_type),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-content-type-options", b"nosniff"),
+    ]
 
 
 class JSON(Response[T], Generic[T]):
     """A ready-encoded JSON body. It skips Litestar's merging of headers and cookies, a third of the time of a
     small request, and stays a Response to routing, guards and OpenAPI."""
 
-    def __init__(self, body: bytes, status: int = 200, headers: Sequence[Header] = ()) -> None:
+    def __init__(
+        self, body: bytes, status: int = 200, headers: Sequence[Header] = (), media_type: bytes = b"application/json"
+    ) -> None:
         # The base class is not initialised on purpose: everything it holds is replaced by `send`.
         self.payload = body
+        self.content_type = media_type
         self.status = status
         self.extra = headers
 
@@ -40,12 +40,7 @@ class JSON(Response[T], Generic[T]):
             {
                 "type": "http.response.start",
                 "status": self.status,
-                "headers": [
-                    (b"content-type", b"application/json"),
-                    (b"content-length", b"%d" % len(self.payload)),
-                    (b"x-content-type-options", b"nosniff"),
-                    *self.extra,
-                ],
+                "headers": [*json_headers(self.payload, self.content_type), *self.extra],
             }
         )
         await send({"type": "http.response.body", "body": self.payload, "more_body": False})
@@ -60,8 +55,3 @@ class Empty(JSON[None]):
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.extra)})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def encoded(value: object) -> bytes:
-    """The one way an answer becomes bytes."""
-    return _encoder.encode(value)

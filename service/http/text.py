@@ -3,10 +3,12 @@
 import re
 import unicodedata
 
-from service.errors import BrokenRule, Where
+from service.errors import BadRequest, BrokenRule, Fault, Where
 
-# NUL and the other control characters, bidirectional controls, line separators; \n and \t stay, in texts.
-_BIDI = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"
+# NUL and the other control characters, bidirectional controls, line separators; \n and \t stay, in texts. Also
+# what nobody sees: soft hyphen, zero-width space, word joiner and byte order mark (joiners that scripts and emoji
+# need stay).
+_BIDI = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\u00ad\\u200b\\u2060-\\u2064\\ufeff"
 _CONTROL = "\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029"
 _CONTROL_IN_TEXT = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u2028\\u2029"
 _SPACE = " \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000"
@@ -34,16 +36,23 @@ def forbidden_in(text: str, *, one_line: bool = False) -> str | None:
 
 
 def canonical_name(name: str, where: Where, pointer: str) -> str:
-    """A name in NFC, which is how it is stored and shown; BrokenRule where it is no name."""
+    """A name in NFC, which is how it is stored and shown; BadRequest where it is no name."""
     canonical = unicodedata.normalize("NFC", name)
-    if len(canonical) > NAME_MAX_LENGTH or not _NAME.fullmatch(canonical) or forbidden_in(canonical, one_line=True):
-        raise BrokenRule.at(
-            pointer,
-            f"A name has 1 to {NAME_MAX_LENGTH} characters, no slash, backslash, control or bidirectional "
-            "character, no space at its ends, and is not . or ..",
-            where,
-        )
+    if not _NAME.fullmatch(canonical) or forbidden_in(canonical, one_line=True):
+        raise _no_name(where, pointer)
+    if len(canonical) > NAME_MAX_LENGTH:
+        if len(name) <= NAME_MAX_LENGTH:
+            raise BrokenRule.at(pointer, f"In NFC the name has over {NAME_MAX_LENGTH} characters", where)
+        raise _no_name(where, pointer)
     return canonical
+
+
+def _no_name(where: Where, pointer: str) -> BadRequest:
+    message = (
+        f"A name has 1 to {NAME_MAX_LENGTH} characters, no slash, backslash, control, bidirectional or invisible "
+        "character, no space at its ends, and does not both begin and end with a dot"
+    )
+    return BadRequest("malformed-parameter", message + ".", (Fault(where, pointer, message),))
 
 
 def name_key(name: str) -> str:

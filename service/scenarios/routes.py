@@ -9,11 +9,12 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody, PathParameter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.http.conditional import STORED_CACHE, conditional, read_preconditions
+from service.http.conditional import STORED_CACHE, caching, conditional, read_preconditions
+from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.paging import next_link
 from service.http.requests import FastRequest, StrictBody, query_of
-from service.http.responses import JSON, encoded
+from service.http.responses import JSON
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
 from service.scenarios import store
 from service.scenarios.schemas import Scenario, ScenarioPage, ScenarioPatch, ScenarioQuery, ScenarioWrite
@@ -22,9 +23,8 @@ Connect = Callable[[], AsyncIterator[AsyncConnection]]
 Name = Annotated[
     str,
     PathParameter(
-        pattern=NAME_PATTERN,
-        min_length=1,
-        max_length=NAME_MAX_LENGTH,
+        # Said in the contract and checked by `canonical_name`, which looks at the name in NFC.
+        schema_extra={"pattern": NAME_PATTERN, "min_length": 1, "max_length": NAME_MAX_LENGTH},
         description="The scenario's name: unique in any case, kept in NFC.",
     ),
 ]
@@ -77,7 +77,7 @@ async def list_scenarios(
     In a stable order, a page at a time.
     """
     page = await store.list_scenarios(reader, _read_query(request))
-    headers = ((b"cache-control", STORED_CACHE), *next_link(request, page.next_cursor))
+    headers = (*caching(STORED_CACHE), *next_link(request, page.next_cursor))
     return JSON(encoded(page), headers=headers)
 
 
@@ -123,7 +123,7 @@ async def put_scenario(
     """
     name = _name(name)
     saved = await store.save_scenario(writer, name, data, read_preconditions(request))
-    headers = [(b"etag", saved.etag.encode()), (b"cache-control", STORED_CACHE)]
+    headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
         headers.append((b"location", f"/v1/scenarios/{quote(name, safe='')}".encode()))
     return JSON(saved.body, 201 if saved.created else 200, headers)
@@ -145,7 +145,7 @@ async def patch_scenario(
     A JSON merge patch; needs If-Match. The stored answer stays byte for byte.
     """
     saved = await store.patch_scenario(writer, _name(name), data, read_preconditions(request))
-    return JSON(saved.body, 200, [(b"etag", saved.etag.encode()), (b"cache-control", STORED_CACHE)])
+    return JSON(saved.body, 200, [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)])
 
 
 @delete(

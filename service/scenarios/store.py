@@ -8,11 +8,11 @@ from sqlalchemy import ColumnElement, Row, bindparam, insert, select, tuple_, up
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import BrokenRule, NotFound, PreconditionFailed, PreconditionRequired
-from service.estimates.operations import estimate
+from service.errors import BrokenRule, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from service.estimates.operations import estimate, in_utc
 from service.http.conditional import Preconditions
-from service.http.paging import read_cursor, write_cursor
-from service.http.responses import encoded
+from service.http.encoding import encoded
+from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
 from service.http.text import name_key
 from service.money import to_minor_unit
 from service.scenarios.schemas import (
@@ -27,6 +27,7 @@ from service.scenarios.tables import scenarios
 
 # Until there are projects, everything belongs to this one.
 DEFAULT_PROJECT_ID = 1
+_NAME_TAKEN = ("uq_scenarios_live_name", "scenarios.name_key")  # how PostgreSQL and SQLite name that index
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
 
 _COLUMNS = scenarios.c
@@ -103,19 +104,19 @@ async def save_scenario(
         preconditions.allow_creation()
     else:
         preconditions.allow_change(_etag(row))
-    answer = estimate(write.request, "/request")
+    request = in_utc(write.request, "/request")
+    answer = estimate(request, "/request")
     values: dict[str, Any] = {
-        "name": name,
         "description": write.description,
         "labels": _checked_labels(write.labels),
-        "request": encoded(write.request),
+        "request": encoded(request),
         "estimate": encoded(answer),
         "currency": answer.cost.currency,
         "total": answer.cost.total,
         "model_version": answer.model_version,
     }
     if row is None:
-        return await _insert(connection, values, preconditions)
+        return await _insert(connection, {"name": name, **values}, preconditions)
     return await _update(connection, row, values)
 
 
@@ -165,8 +166,7 @@ async def list_scenarios(connection: AsyncConnection, asked: ScenarioQuery) -> S
 def _after(
     cursor: str, question: tuple[str, str | None], by: str, column: ColumnElement[Any], descending: bool
 ) -> ColumnElement[bool]:
-    key, last_id = read_cursor(cursor, question, (str, int))
-    value = key if by == "name" else datetime.datetime.fromisoformat(key)
+    value, last_id = read_cursor(cursor, question, (text_key if by == "name" else instant_key, count_key))
     here = tuple_(column, _COLUMNS.id)
     there = tuple_(value, last_id, types=[column.type, _COLUMNS.id.type])
     return here < there if descending else here > there
@@ -203,11 +203,14 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
     )
     try:
         row = (await connection.execute(statement)).one()
-    except IntegrityError:
+    except IntegrityError as error:
+        if not any(sign in str(error.orig) for sign in _NAME_TAKEN):
+            raise
         # Somebody created it between our look and our write.
         told = "Somebody else has just created this object: read it first."
         kind = PreconditionRequired if preconditions.if_none_match is None else PreconditionFailed
-        raise kind(told) from None
+        header = "If-Match" if preconditions.if_none_match is None else "If-None-Match"
+        raise kind(told, (Fault("header", header, told),)) from None
     return _stored(row, created=True)
 
 
@@ -221,7 +224,8 @@ async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, An
     )
     written = (await connection.execute(statement)).one_or_none()
     if written is None:
-        raise PreconditionFailed("Somebody else has just changed this object: read it again.")
+        told = "Somebody else has just changed this object: read it again."
+        raise PreconditionFailed(told, (Fault("header", "If-Match", told),))
     return _stored(written)
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import event, text
+from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -37,11 +37,6 @@ class Database:
         """A connection for single SELECTs, each of which sees one consistent state."""
         async with self._reader.connect() as connection:
             yield connection
-
-    async def ping(self) -> None:
-        """Ask the database for nothing; it raises where that fails."""
-        async with self._reader.connect() as connection:
-            await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
         await self.engine.dispose()

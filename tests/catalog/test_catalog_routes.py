@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from service.http.paging import write_cursor
+
 
 async def test_every_accelerator_is_listed_by_pages(api: httpx.AsyncClient) -> None:
     first = (await api.get("/v1/gpus")).json()
@@ -85,7 +87,9 @@ async def test_an_unknown_name_answers_with_the_nearest(api: httpx.AsyncClient) 
     assert "h100-sxm-80gb" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["/v1/gpus", "/v1/gpus/l4-24gb", "/v1/interconnects", "/errors", "/openapi.json"])
+@pytest.mark.parametrize(
+    "path", ["/v1/gpus", "/v1/gpus/l4-24gb", "/v1/interconnects", "/errors", "/openapi.json", "/openapi.yaml"]
+)
 async def test_what_is_the_same_for_all_may_be_kept(api: httpx.AsyncClient, path: str) -> None:
     answer = await api.get(path)
     assert answer.headers["cache-control"] == "public, max-age=86400"
@@ -98,3 +102,9 @@ async def test_interconnects_say_where_their_band_comes_from(api: httpx.AsyncCli
     items = (await api.get("/v1/interconnects")).json()["items"]
     assert len(items) == 33
     assert all(item["source"] for item in items)
+
+
+async def test_a_forged_place_in_the_list_is_refused(api: httpx.AsyncClient) -> None:
+    cursor = write_cursor([None] * 5, [-5])
+    answer = await api.get("/v1/gpus", params={"cursor": cursor})
+    assert answer.status_code == 422

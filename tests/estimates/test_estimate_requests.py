@@ -248,7 +248,7 @@ async def test_headroom_is_what_is_left(api: httpx.AsyncClient) -> None:
         ({"budget": {"deadline": "2027-01-01T00:00:00Z"}, "start_at": "2027-01-01T00:00:00Z"}, "/budget/deadline"),
         ({"start_at": "9999-12-31T00:00:00Z"}, "/start_at"),
         ({"start_at": "9999-12-31T23:00:00-05:00"}, "/start_at"),
-        ({"price": {"kind": "hourly", "amount": "999999999999"}}, ""),
+        ({"price": {"kind": "hourly", "amount": "999999999999"}}, "/price/amount"),
     ],
 )
 async def test_what_cannot_be_true_together_names_the_field(
@@ -256,7 +256,54 @@ async def test_what_cannot_be_true_together_names_the_field(
 ) -> None:
     problem = await refusal(api, **sections)
     assert problem["type"] == "/errors/broken-rule"
-    assert problem["errors"][0]["pointer"] == pointer
+    assert pointer in [fault["pointer"] for fault in problem["errors"]]
+
+
+async def test_the_classic_form_names_its_own_fields(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/v1/estimates?gpu_count=1000000&ideal_gpu_hours=1e9&gpu_cost_per_hour=999999999999")
+    assert answer.status_code == 422
+    assert [(fault["in"], fault["pointer"]) for fault in answer.json()["errors"]] == [
+        ("query", "gpu_count"),
+        ("query", "ideal_gpu_hours"),
+        ("query", "gpu_cost_per_hour"),
+    ]
+
+
+async def test_a_number_is_shown_as_it_was_taken(api: httpx.AsyncClient) -> None:
+    answer = await ask(api, work={"kind": "gpu_hours", "hours": 3.9492000000000003})
+    assert assumption(answer, "work.hours")["value"] == 3.9492
+
+
+async def test_the_finish_is_judged_unrounded_and_shown_to_the_second(api: httpx.AsyncClient) -> None:
+    exact = {
+        "work": {"kind": "gpu_hours", "hours": 1},
+        "scaling": {"kind": "fixed", "efficiency_percent": 100},
+        "rework": {"kind": "buffer", "rework_percent": 0},
+    }
+    late = await ask(api, **exact, start_at="2027-01-01T00:00:00.9Z", budget={"deadline": "2027-01-01T01:00:00.5Z"})
+    assert late["verdict"]["status"] == "exceeded"
+    assert late["duration"]["finish_at"] == "2027-01-01T01:00:01Z"
+    exact["work"] = {"kind": "gpu_hours", "hours": 0.00001}
+    brief = await ask(api, **exact, start_at="2027-01-01T00:00:00.4Z", budget={"deadline": "2027-01-01T00:00:01Z"})
+    assert brief["duration"]["finish_at"] == "2027-01-01T00:00:00.400000Z"
+    assert 0 <= brief["verdict"]["deadline"]["used_percent"] < 100
+
+
+async def test_a_budget_is_judged_and_shown_with_its_own_digits(api: httpx.AsyncClient) -> None:
+    verdict = (await ask(api, budget={"amount": "27949.996"}))["verdict"]
+    assert verdict["status"] == "exceeded"
+    assert verdict["cost"]["amount"] == "27949.996"
+    assert verdict["cost"]["headroom"] == "-0.004"
+
+
+async def test_a_line_feed_is_no_part_of_a_gpu(api: httpx.AsyncClient) -> None:
+    assert (await refusal(api, cluster={"gpu": "h100-sxm-80gb\n"}))["errors"][0]["pointer"] == "/cluster/gpu"
+
+
+async def test_a_wrong_preset_gets_names_and_no_pattern(api: httpx.AsyncClient) -> None:
+    problem = await refusal(api, scaling={"kind": "interconnect", "preset": "InfiniBand"})
+    assert problem["type"] == "/errors/unknown-name"
+    assert "ib-ndr-400" in problem["detail"]
 
 
 async def test_every_line_names_the_decision_it_serves(api: httpx.AsyncClient) -> None:

@@ -1,18 +1,24 @@
 """Laws of the classic formula, and that it is one formula: for exact decimals and for arrays."""
 
+import datetime
+import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimates.operations import estimate
-from service.estimates.schemas import Cluster, EstimateRequest
+from service.estimates.operations import classic_estimate, estimate
+from service.estimates.schemas import ClassicQuery, Cluster, EstimateRequest
 from service.estimator import cost
 from service.estimator.inputs import BufferRework, FixedEgress, FixedScaling, FixedStorage, GpuHoursWork, HourlyPrice
 from service.estimator.results import Estimate
+from service.http.diagnosis import read_custom
+from service.http.encoding import encoded
+from service.http.queries import read_query
 from service.money import Money, exact, exact_arithmetic
 
 CENT = Decimal("0.01")
@@ -79,10 +85,16 @@ def test_twice_the_price_is_twice_the_compute(fields: dict[str, Any]) -> None:
 
 @given(requests(), st.sampled_from(["count", "hours", "price", "rework"]), st.integers(1, 50))
 def test_more_never_costs_less(fields: dict[str, Any], field: str, more: int) -> None:
-    if field == "count" and fields["basis"] == "total":
-        more = 0  # more GPUs share the same work
+    if field == "count":
+        fields = {**fields, "basis": "per_gpu"}  # more GPUs on the same total are a law of their own
     dearer = {**fields, field: fields[field] + more}
     assert answer_to(dearer).cost.total >= answer_to(fields).cost.total
+
+
+@given(requests(basis="total"), st.integers(1, 1000))
+def test_more_gpus_on_the_same_total_cost_the_same(fields: dict[str, Any], more: int) -> None:
+    wider = answer_to({**fields, "count": fields["count"] + more})
+    assert wider.cost == answer_to(fields).cost
 
 
 @given(requests(efficiency=100.0, rework=0.0, basis="per_gpu"))
@@ -134,3 +146,51 @@ def test_multiplying_comes_before_dividing() -> None:
 )
 def test_a_number_is_taken_by_its_shortest_form(written: float, meant: str) -> None:
     assert exact(written) == Decimal(meant)
+
+
+@given(requests(basis="per_gpu", price=Decimal("2.125")))
+def test_the_get_form_and_the_post_form_give_the_same_bytes(fields: dict[str, Any]) -> None:
+    query = {
+        "gpu_count": str(fields["count"]),
+        "ideal_gpu_hours": repr(fields["hours"]),
+        "gpu_cost_per_hour": str(fields["price"]),
+        "scaling_efficiency_percent": repr(fields["efficiency"]),
+        "failed_run_rework_percent": repr(fields["rework"]),
+        "storage_cost": f"{fields['storage']:f}",
+        "egress_cost": f"{fields['egress']:f}",
+    }
+    body = {
+        "cluster": {"gpu_count": fields["count"]},
+        "work": {"kind": "gpu_hours", "hours": fields["hours"]},
+        "scaling": {"kind": "fixed", "efficiency_percent": fields["efficiency"]},
+        "rework": {"kind": "buffer", "rework_percent": fields["rework"]},
+        "price": {"kind": "hourly", "amount": float(fields["price"])},
+        "storage": {"kind": "fixed", "amount": f"{fields['storage']:f}"},
+        "egress": {"kind": "fixed", "amount": f"{fields['egress']:f}"},
+    }
+    posted = msgspec.json.decode(json.dumps(body), type=EstimateRequest, dec_hook=read_custom)
+    by_get, by_post = classic_estimate(read_query(query, ClassicQuery)), estimate(posted)
+    assert encoded(by_get.cost) == encoded(by_post.cost)
+    assert encoded(by_get) == encoded(by_post)
+
+
+EPOCH = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+start_instants = st.timedeltas(datetime.timedelta(0), datetime.timedelta(days=36_500)).map(lambda past: EPOCH + past)
+
+
+@given(hours, efficiencies, reworks, start_instants)
+def test_a_run_never_ends_before_it_starts(
+    ideal: float, efficiency: float, rework: float, start_at: datetime.datetime
+) -> None:
+    answer = estimate(
+        EstimateRequest(
+            work=GpuHoursWork("gpu_hours", ideal),
+            scaling=FixedScaling(efficiency),
+            rework=BufferRework("buffer", rework),
+            start_at=start_at,
+        )
+    )
+    assert answer.duration.finish_at is not None
+    assert answer.duration.finish_at >= start_at
+    expected = datetime.timedelta(hours=answer.duration.expected_wall_clock_hours)
+    assert abs(answer.duration.finish_at - start_at - expected) <= datetime.timedelta(seconds=0.6)

@@ -12,14 +12,14 @@ import pytest
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.http.diagnosis import read_custom
-from service.http.responses import encoded
+from service.http.encoding import encoded
 from tests.support.server import Server
 
 WRITERS = 4
 
 
 class Writer(threading.Thread):
-    """Creates and replaces its own scenarios until told to stop, and remembers what was acknowledged."""
+    """Creates and replaces its own scenarios until the server is gone; remembers what was acknowledged."""
 
     def __init__(self, base: str, number: int, seed: int) -> None:
         super().__init__(daemon=True)
@@ -28,11 +28,10 @@ class Writer(threading.Thread):
         self.random = random.Random(seed * 1000 + number)
         self.acknowledged: dict[str, dict[str, Any]] = {}
         self.in_flight: dict[str, int] = {}
-        self.stop = threading.Event()
 
     def run(self) -> None:
         with httpx.Client(base_url=self.base, timeout=10, trust_env=False) as client:
-            while not self.stop.is_set():
+            while True:
                 try:
                     self._write(client)
                 except httpx.TransportError:

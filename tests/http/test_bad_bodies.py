@@ -205,3 +205,24 @@ async def test_a_refused_body_stores_nothing(stored_api: httpx.AsyncClient) -> N
         answer = await stored_api.put("/v1/scenarios/kept-clean", content=body, headers=JSON)
         assert answer.status_code in (400, 422), answer.text
     assert (await stored_api.get("/v1/scenarios")).json()["items"] == []
+
+
+async def test_an_encoded_body_and_two_types_are_refused(api: httpx.AsyncClient) -> None:
+    encoded = await post(api, "{}", {**JSON, "Content-Encoding": "gzip"})
+    assert_problem(encoded, 415, "unsupported-media-type", "Content-Encoding", "header")
+    twice = await api.post(
+        "/v1/estimates", content=b"{}", headers=[("Content-Type", "application/json"), ("Content-Type", "text/plain")]
+    )
+    assert_problem(twice, 415, "unsupported-media-type", "Content-Type", "header")
+
+
+async def test_an_answer_quotes_only_as_much_as_helps(api: httpx.AsyncClient) -> None:
+    huge = "x" * 900_000
+    for body in (f'{{"{huge}":1}}', f'{{"price":{{"kind":"hourly","amount":1,"currency":"{huge}"}}}}'):
+        answer = await post(api, body)
+        assert answer.status_code == 422
+        assert len(answer.content) < 20_000
+    many = "{" + ",".join(f'"k{i}":1' for i in range(50_000)) + "}"
+    answer = await post(api, many)
+    assert answer.status_code == 422
+    assert len(answer.json()["errors"]) == 20

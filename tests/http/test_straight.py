@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.http.diagnosis import DuplicateKey
+from service.http.encoding import encoded
 from service.http.requests import distinct_document
-from service.http.responses import encoded
 from service.http.straight import Straight
 from tests.support.examples import EXAMPLES
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import BrokenRule
+from service.errors import BadRequest, BrokenRule
 from service.http.text import (
     LINE_PATTERN,
     NAME_MAX_LENGTH,
@@ -25,7 +25,7 @@ names = st.from_regex(NAME_PATTERN, fullmatch=True).filter(lambda name: len(name
 def test_a_name_is_canonical_or_refused(text: str) -> None:
     try:
         name = canonical_name(text, "path", "name")
-    except BrokenRule:
+    except (BadRequest, BrokenRule):
         return
     assert canonical_name(name, "path", "name") == name
     assert unicodedata.is_normalized("NFC", name)
@@ -47,10 +47,30 @@ def test_a_name_and_its_forms_have_one_key(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", " ", "a/b", "a\\b", "\x00", "a\nb", "a\n", "\u202ea", " a", "a ", "\ud800", "n" * 101]
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        " ",
+        "a/b",
+        "a\\b",
+        "\x00",
+        "a\nb",
+        "a\n",
+        "\u202ea",
+        " a",
+        "a ",
+        "\ud800",
+        "n" * 101,
+        "\u200b",
+        "a\ufeff",
+        "...",
+        ".a.",
+    ],
 )
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(BrokenRule):
+    with pytest.raises(BadRequest):
         canonical_name(name, "path", "name")
 
 
@@ -59,3 +79,9 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 def test_the_published_patterns_refuse_what_the_service_refuses(pattern: str, text: str) -> None:
     forbidden = forbidden_in(text, one_line=pattern == LINE_PATTERN)
     assert bool(re.fullmatch(pattern, text)) == (forbidden is None)
+
+
+def test_a_name_is_measured_in_its_canonical_form() -> None:
+    assert canonical_name("e\u0301" * 100, "path", "name") == "\u00e9" * 100
+    with pytest.raises(BrokenRule):
+        canonical_name("\u0958" * 60, "path", "name")  # in NFC each is two characters

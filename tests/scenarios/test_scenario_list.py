@@ -5,6 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from service.http.paging import write_cursor
+
 NAMES = [
     "alpha",
     "Beta",
@@ -124,6 +126,27 @@ async def test_a_bad_question_names_the_parameter(
 async def test_the_allowed_sorts_are_named(stored_api: httpx.AsyncClient) -> None:
     answer = await stored_api.get("/v1/scenarios", params={"sort": "size"})
     assert "-updated_at" in answer.json()["errors"][0]["message"]
+
+
+FORGED = [
+    ("created_at", ["abc", 1]),
+    ("created_at", ["2027-01-01T00:00:00", 1]),
+    ("created_at", ["0001-01-01T00:00:00+14:00", 1]),
+    ("created_at", [5, 1]),
+    ("name", ["a", 2**63]),
+    ("name", ["a", -1]),
+    ("name", ["a\x00", 1]),
+    ("name", ["a"]),
+    ("name", ["a", "b"]),
+]
+
+
+@pytest.mark.parametrize(("sort", "keys"), FORGED, ids=str)
+async def test_a_forged_cursor_is_refused(stored_api: httpx.AsyncClient, sort: str, keys: list[Any]) -> None:
+    cursor = write_cursor((sort, None), keys)
+    answer = await stored_api.get("/v1/scenarios", params={"sort": sort, "cursor": cursor})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == "cursor"
 
 
 async def test_a_cursor_belongs_to_its_question(filled: httpx.AsyncClient) -> None:

@@ -237,3 +237,52 @@ async def test_a_name_too_long_when_folded_is_refused(stored_api: httpx.AsyncCli
 async def test_a_name_of_100_characters_is_the_longest(stored_api: httpx.AsyncClient) -> None:
     await create(stored_api, "n" * 100)
     assert (await stored_api.put(f"/v1/scenarios/{'n' * 101}", json=BODY)).status_code == 400
+
+
+LABEL_FAULTS = [
+    ({"a": 5}, "/labels/a"),
+    ({"ok": "x", "A": "x"}, "/labels/A"),
+    ({"a/b": "x"}, "/labels/a~1b"),
+    ({"ok": "x", "b": "y" * 201}, "/labels/b"),
+    ({"c": "line\n"}, "/labels/c"),
+    ({"d": ["x"]}, "/labels/d"),
+]
+
+
+@pytest.mark.parametrize(("labels", "pointer"), LABEL_FAULTS, ids=[pointer for _, pointer in LABEL_FAULTS])
+async def test_a_bad_label_is_named_by_its_key(
+    stored_api: httpx.AsyncClient, labels: dict[str, Any], pointer: str
+) -> None:
+    put = await stored_api.put(URL, json={**BODY, "labels": labels})
+    assert put.status_code == 422
+    assert [fault["pointer"] for fault in put.json()["errors"]] == [pointer]
+    await create(stored_api)
+    patched = await stored_api.patch(URL, json={"labels": labels}, headers={"If-Match": "*"})
+    assert patched.status_code == 422
+    assert [fault["pointer"] for fault in patched.json()["errors"]] == [pointer]
+
+
+async def test_null_is_no_label_in_a_put(stored_api: httpx.AsyncClient) -> None:
+    answer = await stored_api.put(URL, json={**BODY, "labels": {"a": None}})
+    assert answer.json()["errors"][0]["pointer"] == "/labels/a"
+
+
+async def test_a_failed_precondition_names_its_header(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    for header, tag in (("If-Match", '"9-9"'), ("If-None-Match", "*")):
+        answer = await stored_api.put(URL, json=BODY, headers={header: tag})
+        assert answer.status_code == 412
+        assert [(fault["in"], fault["pointer"]) for fault in answer.json()["errors"]] == [("header", header)]
+
+
+async def test_times_are_kept_in_utc(stored_api: httpx.AsyncClient) -> None:
+    request = {"start_at": "2027-01-04T09:00:00+05:30", "budget": {"deadline": "2027-03-01T00:00:00-08:00"}}
+    stored = (await create(stored_api, request=request)).json()["request"]
+    assert stored["start_at"] == "2027-01-04T03:30:00Z"
+    assert stored["budget"]["deadline"] == "2027-03-01T08:00:00Z"
+
+
+async def test_replacing_by_another_spelling_keeps_the_name(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api, "Alpha")
+    answer = await stored_api.put("/v1/scenarios/ALPHA", json=BODY, headers={"If-Match": "*"})
+    assert answer.json()["name"] == "Alpha"
