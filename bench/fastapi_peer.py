@@ -61,6 +61,11 @@ async def create_estimate(request: EstimateRequest) -> Estimate:
         raise HTTPException(422, error.detail) from error
 
 
+def number(value: Decimal) -> float:
+    """At most 15 significant digits, as the service answers."""
+    return float(f"{value:.15g}")
+
+
 def estimate(request: EstimateRequest) -> Estimate:
     cluster = request.cluster or Cluster()
     work = request.work or DEFAULT_WORK
@@ -108,7 +113,7 @@ def estimate(request: EstimateRequest) -> Estimate:
         assumptions.append(
             Assumption(
                 field="work.hours_per_gpu",
-                value=float(ideal_hours),
+                value=number(ideal_hours),
                 status="derived",
                 source="work.hours / cluster.gpu_count",
             )
@@ -142,12 +147,12 @@ def estimate(request: EstimateRequest) -> Estimate:
             storage=storage_amount,
             egress=egress_amount,
             scaling_loss=scaling_loss,
-            non_gpu_percent=float((storage_amount + egress_amount) * HUNDRED / total) if total else None,
+            non_gpu_percent=number((storage_amount + egress_amount) * HUNDRED / total) if total else None,
             lines=[
                 CostLine(
                     component="compute",
                     description="GPU time at the given scaling efficiency",
-                    quantity=float(gpu_hours),
+                    quantity=number(gpu_hours),
                     unit="GPU-hour",
                     unit_price=per_gpu_hour,
                     amount=compute_amount,
@@ -156,7 +161,7 @@ def estimate(request: EstimateRequest) -> Estimate:
                 CostLine(
                     component="rework",
                     description="GPU time paid again after failures",
-                    quantity=float(rework_gpu_hours),
+                    quantity=number(rework_gpu_hours),
                     unit="GPU-hour",
                     unit_price=per_gpu_hour,
                     amount=rework_amount,
@@ -183,15 +188,15 @@ def estimate(request: EstimateRequest) -> Estimate:
             ],
         ),
         duration=Duration(
-            ideal_hours=float(ideal_hours),
-            wall_clock_hours=float(wall_clock),
-            wall_clock_days=float(wall_clock / 24),
-            expected_wall_clock_hours=float(expected),
-            expected_wall_clock_days=float(expected / 24),
+            ideal_hours=number(ideal_hours),
+            wall_clock_hours=number(wall_clock),
+            wall_clock_days=number(wall_clock / 24),
+            expected_wall_clock_hours=number(expected),
+            expected_wall_clock_days=number(expected / 24),
             finish_at=finish_at,
         ),
-        gpu_hours=float(gpu_hours),
-        expected_gpu_hours=float(expected_gpu_hours),
+        gpu_hours=number(gpu_hours),
+        expected_gpu_hours=number(expected_gpu_hours),
         unit_costs=UnitCosts(
             per_gpu_hour=unit_price(total / expected_gpu_hours, currency),
             per_ideal_gpu_hour=unit_price(total / ideal_gpu_hours, currency),
@@ -287,7 +292,7 @@ def judge(
         by_cost = CostVerdict(
             status=status(total > budget.amount, near),
             amount=money(budget.amount, currency),
-            used_percent=float(total * HUNDRED / budget.amount) if budget.amount else None,
+            used_percent=number(total * HUNDRED / budget.amount) if budget.amount else None,
             headroom=money(budget.amount, currency) - total,
         )
         reached.add(by_cost.status)

@@ -19,6 +19,7 @@ MAX_AMOUNT = 999_999_999_999.999  # the largest JSON number; a string carries th
 
 # Wide enough that every product of five inputs is exact; only divisions are ever rounded here.
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+_fifteen_digits = Context(prec=15, rounding=ROUND_HALF_UP).plus
 _MILLIONTH = Decimal("0.000001")
 _AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
 
@@ -85,6 +86,12 @@ MONEY_SCHEMA: dict[str, Any] = {
 def exact(value: float) -> Decimal:
     """A JSON number by its shortest decimal form, to at most 15 significant digits."""
     return Decimal(format(value, ".15g")) if type(value) is float else Decimal(value)
+
+
+def number(value: Decimal) -> float:
+    """An exact figure as a JSON number of at most 15 significant digits, as requests are read: the same in every
+    spreadsheet and language, and 94.1176470588235 where a quotient has no end."""
+    return float(_fifteen_digits(value))
 
 
 def exact_arithmetic() -> AbstractContextManager[Context]:

@@ -208,9 +208,9 @@ def _amount(
     section: inputs.FixedStorage | inputs.FixedEgress | UnsetType,
     default: Money,
     currency: str,
-) -> Money:
-    amount = default if section is UNSET else section.amount
-    value = str(written(amount, currency))
+) -> Decimal:
+    amount = written(default if section is UNSET else section.amount, currency)
+    value = str(amount)
     _pick(noted, field, UNSET if section is UNSET else value, value)
     return amount
 

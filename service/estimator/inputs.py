@@ -124,7 +124,8 @@ class Budget(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Run(Struct, frozen=True, gc=False):
-    """All the facts of one run. Percents and hours are exact decimals; money is in `currency`."""
+    """All the facts of one run. Percents and hours are exact decimals; money is in `currency`, storage and egress
+    as `service.money.written` writes them."""
 
     gpu_count: int
     gpus_per_node: int

@@ -9,7 +9,7 @@ from service.estimator.inputs import Run
 from service.estimator.notes import notes_on
 from service.estimator.results import Assumption, Cost, CostLine, Duration, Estimate, UnitCosts
 from service.estimator.verdict import judge
-from service.money import MAX_INTEGER_DIGITS, exact_arithmetic, to_minor_unit, unit_price, written
+from service.money import MAX_INTEGER_DIGITS, exact_arithmetic, number, to_minor_unit, unit_price
 from service.units import HOURS_PER_DAY, PERCENT
 
 _ONE = Decimal(1)
@@ -38,21 +38,24 @@ def _estimate(run: Run) -> Estimate:
     rework_gpu_hours = cost.rework_gpu_hours(gpu_count, run.hours, efficiency, rework, hours_divisor)
     expected_gpu_hours = gpu_hours + rework_gpu_hours
 
-    bill = _bill(run, gpu_count, hours_divisor * price_divisor, price_divisor, gpu_hours, rework_gpu_hours)
+    shown_gpu_hours = number(gpu_hours)
+    bill = _bill(
+        run, gpu_count, hours_divisor * price_divisor, price_divisor, shown_gpu_hours, number(rework_gpu_hours)
+    )
     finish_at = _finish(run.start_at, expected)
     ideal_hours = run.hours / hours_divisor
     return Estimate(
         cost=bill,
         duration=Duration(
-            ideal_hours=float(ideal_hours),
-            wall_clock_hours=float(wall_clock),
-            wall_clock_days=float(wall_clock / HOURS_PER_DAY),
-            expected_wall_clock_hours=float(expected),
-            expected_wall_clock_days=float(expected / HOURS_PER_DAY),
+            ideal_hours=number(ideal_hours),
+            wall_clock_hours=number(wall_clock),
+            wall_clock_days=number(wall_clock / HOURS_PER_DAY),
+            expected_wall_clock_hours=number(expected),
+            expected_wall_clock_days=number(expected / HOURS_PER_DAY),
             finish_at=_to_the_second(run.start_at, finish_at),
         ),
-        gpu_hours=float(gpu_hours),
-        expected_gpu_hours=float(expected_gpu_hours),
+        gpu_hours=shown_gpu_hours,
+        expected_gpu_hours=number(expected_gpu_hours),
         unit_costs=UnitCosts(
             per_gpu_hour=unit_price(bill.total / expected_gpu_hours, run.currency),
             per_ideal_gpu_hour=unit_price(bill.total / (gpu_count * ideal_hours), run.currency),
@@ -70,8 +73,8 @@ def _bill(
     gpu_count: Decimal,
     divisor: Decimal,
     price_divisor: Decimal,
-    gpu_hours: Decimal,
-    rework_gpu_hours: Decimal,
+    gpu_hours: float,
+    rework_gpu_hours: float,
 ) -> Cost:
     """Each line rounded half-up from unrounded quantities; the total is the sum of the lines."""
     currency = run.currency
@@ -98,12 +101,12 @@ def _bill(
         storage=storage,
         egress=egress,
         scaling_loss=loss,
-        non_gpu_percent=float((storage + egress) * PERCENT / total) if total else None,
+        non_gpu_percent=number((storage + egress) * PERCENT / total) if total else None,
         lines=(
             CostLine(
                 "compute",
                 "GPU time at the given scaling efficiency",
-                float(gpu_hours),
+                gpu_hours,
                 "GPU-hour",
                 per_gpu_hour,
                 compute,
@@ -112,7 +115,7 @@ def _bill(
             CostLine(
                 "rework",
                 "GPU time paid again after failures",
-                float(rework_gpu_hours),
+                rework_gpu_hours,
                 "GPU-hour",
                 per_gpu_hour,
                 rework,
@@ -123,7 +126,7 @@ def _bill(
                 "Storage for the run",
                 1.0,
                 "run",
-                written(run.storage, currency),
+                run.storage,
                 storage,
                 "budget allocation",
             ),
@@ -132,7 +135,7 @@ def _bill(
                 "Data egress and transfer",
                 1.0,
                 "run",
-                written(run.egress, currency),
+                run.egress,
                 egress,
                 "scheduling: where the data and the run live",
             ),
@@ -171,6 +174,6 @@ def _derived(run: Run, price_divisor: Decimal) -> tuple[Assumption, ...]:
             Assumption("price.per_gpu_hour", str(per_gpu), "derived", "price.amount / cluster.gpus_per_node")
         )
     if run.basis == "total":
-        per_gpu_hours = float(run.hours / run.gpu_count)
+        per_gpu_hours = number(run.hours / run.gpu_count)
         derived.append(Assumption("work.hours_per_gpu", per_gpu_hours, "derived", "work.hours / cluster.gpu_count"))
     return tuple(derived)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from service.errors import BrokenRule
 from service.estimator.inputs import Budget, Run
 from service.estimator.results import CostVerdict, DeadlineVerdict, Verdict, VerdictStatus
-from service.money import exact, written
+from service.money import exact, number, written
 from service.units import PERCENT
 
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("exceeded", "warn", "ok")
@@ -32,7 +32,7 @@ def _judge_cost(budget: Budget, run: Run, total: Decimal) -> CostVerdict:
     return CostVerdict(
         status=_status(total > budget.amount, total * PERCENT >= warn_from),
         amount=written(budget.amount, run.currency),
-        used_percent=float(total * PERCENT / budget.amount) if budget.amount else None,
+        used_percent=number(total * PERCENT / budget.amount) if budget.amount else None,
         headroom=budget.amount - total,
     )
 
