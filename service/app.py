@@ -26,7 +26,7 @@ from service.storage.schema import require_current
 
 _TAGS = {
     "Estimates": "What a run will cost and when it will end.",
-    "Catalogue": "Accelerators and interconnects, each figure with its source.",
+    "Catalogue": "Accelerators, models and interconnects, each figure with its source.",
     "Scenarios": "Named requests, kept with the answer they had when they were saved.",
     "Operations": "Health, release, and what each error means.",
 }

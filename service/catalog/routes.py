@@ -1,5 +1,6 @@
-"""The catalogue over HTTP: accelerators and interconnects, with their sources."""
+"""The catalogue over HTTP: accelerators, models and interconnects, with their sources."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
 
@@ -10,12 +11,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.catalog.gpus import GpuSort, get_gpu, list_gpus
 from service.catalog.interconnects import load_interconnects
+from service.catalog.model_schemas import Architecture, NamedModel
+from service.catalog.models import get_model, list_models
 from service.catalog.schemas import Accelerator, Interconnect, Precision, Vendor
 from service.errors import AmbiguousName, Fault, NotFound, UnknownName
 from service.http.conditional import CATALOGUE_CACHE, conditional, content_etag
 from service.http.encoding import encoded
 from service.http.openapi import About
-from service.http.paging import DEFAULT_LIMIT, Cursor, Limit, count_key, next_link, read_cursor, write_cursor
+from service.http.paging import DEFAULT_LIMIT, Cursor, Limit, next_link, page_of
 from service.http.requests import query_of
 from service.http.responses import JSON
 from service.http.text import LINE_PATTERN
@@ -26,6 +29,16 @@ GpuPath = Annotated[
         pattern=r"^[A-Za-z0-9][A-Za-z0-9 ()+._-]*$",
         max_length=100,
         description="Catalogue id, or a well-known spelling of one accelerator.",
+    ),
+]
+
+
+ModelPath = Annotated[
+    str,
+    PathParameter(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9 ()+._-]*$",
+        max_length=100,
+        description="Catalogue id, or a well-known spelling of one model.",
     ),
 ]
 
@@ -59,6 +72,28 @@ class GpuPage(Struct, frozen=True):
     next_cursor: Annotated[str | None, Meta(description="For the next page; null on the last.")]
 
 
+class ModelQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which models."""
+
+    architecture: Annotated[Architecture | UnsetType, Meta(description="Dense, or a mixture of experts.")] = UNSET
+    q: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=100, pattern=LINE_PATTERN, description="Part of an id, name or maker."),
+        ]
+        | UnsetType
+    ) = UNSET
+    limit: Limit = DEFAULT_LIMIT
+    cursor: Cursor | UnsetType = UNSET
+
+
+class ModelPage(Struct, frozen=True):
+    """One page of models."""
+
+    items: tuple[NamedModel, ...]
+    next_cursor: Annotated[str | None, Meta(description="For the next page; null on the last.")]
+
+
 class InterconnectList(Struct, frozen=True):
     """Every interconnect of the catalogue."""
 
@@ -85,12 +120,8 @@ def list_accelerators(request: Request[Any, Any, Any], asked: NamedDependency[Gp
         "q": _given(asked.q),
         "sort": _given(asked.sort),
     }
-    rows = list_gpus(**filters)
-    question = list(filters.values())
-    start = 0 if asked.cursor is UNSET else read_cursor(asked.cursor, question, (count_key,))[0]
-    end = start + asked.limit
-    cursor = write_cursor(question, [end]) if end < len(rows) else None
-    body = encoded(GpuPage(rows[start:end], cursor))
+    items, cursor = page_of(list_gpus(**filters), asked.limit, asked.cursor, list(filters.values()))
+    body = encoded(GpuPage(items, cursor))
     return conditional(request, body, content_etag(body), CATALOGUE_CACHE, next_link(request, cursor))
 
 
@@ -106,13 +137,40 @@ def get_accelerator(request: Request[Any, Any, Any], gpu_id: GpuPath) -> JSON[Ac
     By its id or a well-known spelling ("H100 SXM"). A name that fits several answers 422 and lists them; an
     unknown one answers 404 and lists the nearest.
     """
-    try:
-        body = encoded(get_gpu(gpu_id))
-    except AmbiguousName as error:
-        raise error.placed("gpu_id", "path") from None
-    except UnknownName as error:
-        raise NotFound(error.detail, (Fault("path", "gpu_id", error.detail),)) from None
-    return conditional(request, body, content_etag(body), CATALOGUE_CACHE)
+    return _found(request, get_gpu, gpu_id, "gpu_id")
+
+
+@get(
+    "/models",
+    operation_id="listModels",
+    opt=About(query=ModelQuery, conditional="read", headers=("Link",), success="A page of models.").as_opt(),
+    dependencies={"asked": Provide(query_of(ModelQuery), sync_to_thread=False)},
+    sync_to_thread=False,
+)
+def list_named_models(request: Request[Any, Any, Any], asked: NamedDependency[ModelQuery]) -> JSON[ModelPage]:
+    """List models.
+
+    Published models by shape: what their makers state, and what the shape adds up to, with the source.
+    """
+    filters = {"architecture": _given(asked.architecture), "q": _given(asked.q)}
+    items, cursor = page_of(list_models(**filters), asked.limit, asked.cursor, list(filters.values()))
+    body = encoded(ModelPage(items, cursor))
+    return conditional(request, body, content_etag(body), CATALOGUE_CACHE, next_link(request, cursor))
+
+
+@get(
+    "/models/{model_id:str}",
+    operation_id="getModel",
+    opt=About(conditional="read", success="The model.", errors=("422",)).as_opt(),
+    sync_to_thread=False,
+)
+def get_named_model(request: Request[Any, Any, Any], model_id: ModelPath) -> JSON[NamedModel]:
+    """Get one model.
+
+    By its id or a well-known spelling ("Llama 3.1 70B"). A name that fits several answers 422 and lists them; an
+    unknown one answers 404 and lists the nearest.
+    """
+    return _found(request, get_model, model_id, "model_id")
 
 
 @get(
@@ -130,6 +188,17 @@ def list_interconnects(request: Request[Any, Any, Any]) -> JSON[InterconnectList
     return conditional(request, body, etag, CATALOGUE_CACHE)
 
 
+def _found(request: Request[Any, Any, Any], get: Callable[[str], Struct], name: str, parameter: str) -> JSON[Any]:
+    """The row of this name; NotFound or AmbiguousName say which parameter it is about."""
+    try:
+        body = encoded(get(name))
+    except AmbiguousName as error:
+        raise error.placed(parameter, "path") from None
+    except UnknownName as error:
+        raise NotFound(error.detail, (Fault("path", parameter, error.detail),)) from None
+    return conditional(request, body, content_etag(body), CATALOGUE_CACHE)
+
+
 @cache
 def _interconnects() -> tuple[bytes, str]:
     body = encoded(InterconnectList(load_interconnects()))
@@ -140,4 +209,8 @@ def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
 
-router = Router("/v1", route_handlers=[list_accelerators, get_accelerator, list_interconnects], tags=["Catalogue"])
+router = Router(
+    "/v1",
+    route_handlers=[list_accelerators, get_accelerator, list_named_models, get_named_model, list_interconnects],
+    tags=["Catalogue"],
+)

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -11,15 +11,32 @@ from msgspec import UNSET, UnsetType
 from service.catalog.gpus import get_rentable_gpu
 from service.catalog.interconnects import get_interconnect
 from service.errors import BrokenRule, Fault
-from service.estimates.schemas import ClassicQuery, Cluster, EstimateRequest, InterconnectScaling, Scaling
+from service.estimates.schemas import (
+    ClassicQuery,
+    Cluster,
+    EstimateRequest,
+    InterconnectScaling,
+    MeasuredScaling,
+    Scaling,
+    ScalingPoint,
+)
 from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
 from service.money import Money, exact, written
+from service.units import PERCENT
+
+if TYPE_CHECKING:
+    from service.estimator.scaling import MeasuredPoint
 
 _T = TypeVar("_T", str, int, float)
 
 _CLASSIC = "classic calculator's default"
 _UNSAID_CLUSTER = Cluster()
+_LEAST_EFFICIENCY_PERCENT = 1
+_FIT_SOURCES = {
+    "amdahl": "n / X = c0 + c1 n, least squares of relative errors (Amdahl 1967)",
+    "log2": "n / X = c0 + c1 log2 n, least squares of relative errors",
+}
 # Where the facts of the seven fields stand in a request, and what the classic form calls them.
 _CLASSIC_NAMES = {
     "/cluster/gpu_count": "gpu_count",
@@ -96,7 +113,7 @@ def _facts(request: EstimateRequest) -> inputs.Run:
     request = in_utc(request)
     gpu_count, gpus_per_node = _cluster(noted, request.cluster)
     hours, basis = _work(noted, request.work)
-    efficiency_percent, network = _scaling(noted, request.scaling)
+    efficiency_percent, network, measured = _scaling(noted, request.scaling, gpu_count)
     rework_percent = _number(
         noted,
         "rework.rework_percent",
@@ -113,6 +130,7 @@ def _facts(request: EstimateRequest) -> inputs.Run:
         basis=basis,
         efficiency_percent=efficiency_percent,
         network=network,
+        measured=measured,
         rework_percent=rework_percent,
         price=price,
         priced_per=priced_per,
@@ -168,11 +186,62 @@ def _work(noted: list[Assumption], work: inputs.GpuHoursWork | UnsetType) -> tup
     return hours, basis
 
 
-def _scaling(noted: list[Assumption], scaling: Scaling | UnsetType) -> tuple[Decimal, inputs.Network | None]:
+def _scaling(
+    noted: list[Assumption], scaling: Scaling | UnsetType, gpu_count: int
+) -> tuple[Decimal, inputs.Network | None, inputs.MeasuredEfficiency | None]:
     if isinstance(scaling, InterconnectScaling):
-        return _from_band(noted, scaling)
+        return *_from_band(noted, scaling), None
+    if isinstance(scaling, MeasuredScaling):
+        percent, measured = _from_points(noted, scaling, gpu_count)
+        return percent, None, measured
     given = UNSET if scaling is UNSET else scaling.efficiency_percent
-    return _number(noted, "scaling.efficiency_percent", given, inputs.DEFAULT_EFFICIENCY_PERCENT), None
+    return _number(noted, "scaling.efficiency_percent", given, inputs.DEFAULT_EFFICIENCY_PERCENT), None, None
+
+
+def _from_points(
+    noted: list[Assumption], scaling: MeasuredScaling, gpu_count: int
+) -> tuple[Decimal, inputs.MeasuredEfficiency]:
+    from service.estimator import scaling as laws  # with NumPy, which nothing else on this path needs
+
+    fit = laws.fitted([_throughput(index, point, scaling) for index, point in enumerate(scaling.points)], scaling.law)
+    found = laws.predicted(fit, gpu_count)
+    base = float(laws.tokens_per_second(fit, fit.smallest_gpu_count)) / fit.smallest_gpu_count
+    percent, low, high = (
+        PERCENT * rate / gpu_count / base
+        for rate in (found.tokens_per_second, found.low_tokens_per_second, found.high_tokens_per_second)
+    )
+    if percent < _LEAST_EFFICIENCY_PERCENT:
+        raise BrokenRule.at("/scaling/points", "At this GPU count the fitted efficiency is below 1 %")
+    taken = exact(percent)
+    noted.append(Assumption("scaling.law", scaling.law, "given", "request"))
+    noted.append(Assumption("scaling.efficiency_percent", float(taken), "derived", _FIT_SOURCES[scaling.law]))
+    return taken, inputs.MeasuredEfficiency(
+        fit.smallest_gpu_count,
+        fit.largest_gpu_count,
+        low,
+        high,
+        found.extrapolation,
+        found.beyond_validity,
+        fit.excluded_gpu_count,
+    )
+
+
+def _throughput(index: int, point: ScalingPoint, scaling: MeasuredScaling) -> "MeasuredPoint":
+    """A point as throughput; at one global batch that is any constant over the time of a step."""
+    from service.estimator.scaling import MeasuredPoint
+
+    at = f"/scaling/points/{index}"
+    if (point.tokens_per_second is UNSET) == (point.step_seconds is UNSET):
+        raise BrokenRule.at(at, "Give either tokens_per_second or step_seconds")
+    same_unit = scaling.points[0].step_seconds is UNSET
+    if (point.step_seconds is UNSET) != same_unit:
+        raise BrokenRule.at(at, "Give tokens_per_second for every point, or step_seconds for every point")
+    if point.tokens_per_second is not UNSET:
+        return MeasuredPoint(point.gpu_count, point.tokens_per_second)
+    if scaling.law == "log2":
+        raise BrokenRule.at(f"{at}/step_seconds", "Where the batch grows with the count, give tokens_per_second")
+    assert point.step_seconds is not UNSET  # one of the two is given
+    return MeasuredPoint(point.gpu_count, 1 / point.step_seconds)
 
 
 def _from_band(noted: list[Assumption], scaling: InterconnectScaling) -> tuple[Decimal, inputs.Network]:

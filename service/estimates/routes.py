@@ -28,6 +28,21 @@ _EXAMPLES = {
             "egress": {"kind": "fixed", "amount": "1000"},
         },
     },
+    "measured_scaling": {
+        "summary": "A scaling efficiency fitted to three measurements of the same job",
+        "value": {
+            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 4096},
+            "work": {"kind": "gpu_hours", "hours": 300},
+            "scaling": {
+                "kind": "measured",
+                "points": [
+                    {"gpu_count": 512, "tokens_per_second": 171268},
+                    {"gpu_count": 2048, "tokens_per_second": 664274},
+                    {"gpu_count": 2432, "tokens_per_second": 784333},
+                ],
+            },
+        },
+    },
     "budget_and_deadline": {
         "summary": "A price per node, an interconnect's band, a budget and a deadline",
         "value": {

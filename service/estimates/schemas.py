@@ -73,7 +73,35 @@ class InterconnectScaling(
     level: Annotated[Literal["low", "typical", "high"], Meta(description="`typical` is the midpoint.")] = "typical"
 
 
-Scaling = FixedScaling | InterconnectScaling
+class ScalingPoint(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One measurement of the whole job: its throughput, or at one global batch the time of a step."""
+
+    gpu_count: GpuCount
+    tokens_per_second: (
+        Annotated[float, Meta(ge=1e-9, le=1e15, description="Tokens a second of the whole job.")] | UnsetType
+    ) = UNSET
+    step_seconds: (
+        Annotated[float, Meta(ge=1e-6, le=1e9, description="Seconds a step, the same global batch at every point.")]
+        | UnsetType
+    ) = UNSET
+
+
+class MeasuredScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="measured", tag_field="kind"):
+    """A scaling efficiency fitted to your own measurements of one job, with the same software and layout. It is
+    the throughput per accelerator at `gpu_count`, in percent of that at the smallest measured count: the ideal hours
+    are hours at that count's throughput."""
+
+    points: Annotated[
+        tuple[ScalingPoint, ...],
+        Meta(min_length=2, max_length=100, description="At two different counts at least."),
+    ]
+    law: Annotated[
+        Literal["amdahl", "log2"],
+        Meta(description="`amdahl` for one global batch at every point, `log2` where the batch grows with the count."),
+    ] = "amdahl"
+
+
+Scaling = FixedScaling | InterconnectScaling | MeasuredScaling
 
 
 class EstimateRequest(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

@@ -133,6 +133,7 @@ class Run(Struct, frozen=True, gc=False):
     basis: Basis
     efficiency_percent: Decimal
     network: "Network | None"
+    measured: "MeasuredEfficiency | None"
     rework_percent: Decimal
     price: Decimal
     priced_per: PricedPer
@@ -152,3 +153,15 @@ class Network(Struct, frozen=True, gc=False):
     kind: str
     node_gbps: float | None
     band_basis: str
+
+
+class MeasuredEfficiency(Struct, frozen=True, gc=False):
+    """How the efficiency was fitted: from which counts, how sure it is (80 % interval), and what was left out."""
+
+    base_gpu_count: int
+    largest_gpu_count: int
+    low_percent: float
+    high_percent: float
+    extrapolation: float
+    beyond_validity: bool
+    excluded_gpu_count: int | None

@@ -1,6 +1,6 @@
 """What a reader of an estimate should know, as notes with stable codes."""
 
-from service.estimator.inputs import Run
+from service.estimator.inputs import MeasuredEfficiency, Run
 from service.estimator.results import Note
 from service.money import written
 
@@ -35,6 +35,8 @@ def notes_on(run: Run) -> tuple[Note, ...]:
         notes.append(_REWORK_ZERO)
     if run.network is not None:
         notes.extend(_network_notes(run))
+    if run.measured is not None:
+        notes.extend(_measured_notes(run.measured))
     if run.priced_per == "node":
         notes.extend(_node_price_notes(run))
     return tuple(notes)
@@ -81,6 +83,37 @@ def _network_notes(run: Run) -> list[Note]:
                 "info",
                 f"The efficiency band of {network.name} is an assumption, not a published measurement. Measure "
                 "your own job on two GPU counts before you rely on it.",
+            )
+        )
+    return notes
+
+
+def _measured_notes(measured: MeasuredEfficiency) -> list[Note]:
+    notes = [
+        Note(
+            "scaling_measured",
+            "info",
+            f"Scaling efficiency was fitted to your measurements, relative to {measured.base_gpu_count} GPUs; with "
+            f"80 % confidence it is between {measured.low_percent:.1f} and {measured.high_percent:.1f} %.",
+        )
+    ]
+    if measured.beyond_validity:
+        notes.append(
+            Note(
+                "scaling_extrapolated",
+                "warning",
+                f"The run is {measured.extrapolation:.1f} times as wide as the widest measurement "
+                f"({measured.largest_gpu_count} GPUs); beyond 8 times no published series says how far the law holds. "
+                "Measure at a larger count.",
+            )
+        )
+    if measured.excluded_gpu_count is not None:
+        notes.append(
+            Note(
+                "scaling_point_excluded",
+                "warning",
+                f"The measurement at {measured.excluded_gpu_count} GPUs is more than 10 % off the others, which agree; "
+                "it was left out. Measure it again.",
             )
         )
     return notes

@@ -5,12 +5,12 @@ import binascii
 import datetime
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
 import msgspec
 from litestar import Request
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.errors import BrokenRule
 from service.http.text import forbidden_in
@@ -18,6 +18,7 @@ from service.http.text import forbidden_in
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 _MAX_COUNT = 2**63
+Row = TypeVar("Row")
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many items a page holds at the most.")]
 Cursor = Annotated[
@@ -55,6 +56,15 @@ def read_cursor(cursor: str, question: Sequence[object], kinds: Sequence[Callabl
     if position.question != _digest(question):
         raise _bad_cursor("It belongs to other filters or another sort: start again without a cursor")
     return keys
+
+
+def page_of(
+    rows: tuple[Row, ...], limit: int, cursor: str | UnsetType, question: Sequence[object]
+) -> tuple[tuple[Row, ...], str | None]:
+    """A page of a list that is in memory and does not change, and the cursor of the next."""
+    start = 0 if cursor is UNSET else read_cursor(cursor, question, (count_key,))[0]
+    end = start + limit
+    return rows[start:end], write_cursor(question, [end]) if end < len(rows) else None
 
 
 def text_key(value: Any) -> str:

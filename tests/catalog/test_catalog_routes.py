@@ -88,7 +88,17 @@ async def test_an_unknown_name_answers_with_the_nearest(api: httpx.AsyncClient) 
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/gpus", "/v1/gpus/l4-24gb", "/v1/interconnects", "/errors", "/openapi.json", "/openapi.yaml"]
+    "path",
+    [
+        "/v1/gpus",
+        "/v1/gpus/l4-24gb",
+        "/v1/interconnects",
+        "/v1/models",
+        "/v1/models/llama-3-8b",
+        "/errors",
+        "/openapi.json",
+        "/openapi.yaml",
+    ],
 )
 async def test_what_is_the_same_for_all_may_be_kept(api: httpx.AsyncClient, path: str) -> None:
     answer = await api.get(path)
@@ -108,3 +118,22 @@ async def test_a_forged_place_in_the_list_is_refused(api: httpx.AsyncClient) -> 
     cursor = write_cursor([None] * 5, [-5])
     answer = await api.get("/v1/gpus", params={"cursor": cursor})
     assert answer.status_code == 422
+
+
+async def test_models_are_listed_and_filtered(api: httpx.AsyncClient) -> None:
+    every = (await api.get("/v1/models")).json()["items"]
+    assert len(every) == 24
+    experts = (await api.get("/v1/models", params={"architecture": "moe"})).json()["items"]
+    assert experts
+    assert all(item["shape"]["moe"] for item in experts)
+    llamas = (await api.get("/v1/models", params={"q": "LLAMA", "limit": 3})).json()
+    assert all("llama" in item["id"] for item in llamas["items"])
+    assert llamas["next_cursor"]
+
+
+async def test_a_model_is_found_by_its_names_and_never_guessed(api: httpx.AsyncClient) -> None:
+    some = (await api.get("/v1/models")).json()["items"][0]
+    for name in (some["id"], some["name"]):
+        assert (await api.get(f"/v1/models/{name}")).json() == some
+    assert (await api.get("/v1/models/llama 70b")).status_code == 422
+    assert (await api.get("/v1/models/zzzz")).status_code == 404

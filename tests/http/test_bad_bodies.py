@@ -105,7 +105,7 @@ async def test_what_breaks_the_schema_names_the_field(api: httpx.AsyncClient, bo
     ("body", "allowed"),
     [
         ('{"price":{"kind":"hourly","amount":1,"per":"rack"}}', "gpu, node"),
-        ('{"scaling":{"kind":"magic"}}', "fixed, interconnect"),
+        ('{"scaling":{"kind":"magic"}}', "fixed, interconnect, measured"),
         ('{"work":{"kind":"tokens","hours":1}}', "gpu_hours"),
         ('{"cluster":{"gpus":64}}', "gpu, gpu_count, gpus_per_node, allow_announced"),
         ('{"gpus":64}', ", ".join(sorted(FIELDS))),

@@ -73,7 +73,7 @@ def test_what_is_sent_is_closed_and_what_is_answered_is_open() -> None:
 def test_unions_name_their_kinds() -> None:
     scaling = DOCUMENT["components"]["schemas"]["EstimateRequest"]["properties"]["scaling"]
     assert scaling["discriminator"]["propertyName"] == "kind"
-    assert set(scaling["discriminator"]["mapping"]) == {"fixed", "interconnect"}
+    assert set(scaling["discriminator"]["mapping"]) == {"fixed", "interconnect", "measured"}
 
 
 @each_operation

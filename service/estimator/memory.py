@@ -1,0 +1,331 @@
+"""What one GPU must hold, by part, and the fewest GPUs that can hold it.
+
+Bytes are counted on the fullest GPU, in mixed precision (16-bit weights, FP32 Adam). Decimal units: a GPU of
+80 GB has 80e9 bytes. The formulas below are generic over single numbers and NumPy arrays; what starts from a
+plan is for single plans.
+"""
+
+import math
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from service.estimator.collectives import Sharding
+from service.estimator.compute import Recompute
+from service.estimator.cost import Number
+from service.estimator.flops import Training
+from service.estimator.parallelism import Layout
+from service.estimator.parameters import (
+    dense_layer_parameters,
+    embedding_parameters,
+    expert_parameters,
+    layers_parameters,
+    moe_layer_parameters,
+    total_parameters,
+)
+from service.estimator.shapes import ModelShape, dense_layers_of, moe_layers_of
+
+# Bytes a parameter (Rajbhandari et al. 2019, arXiv 1910.02054; stas00/ml-engineering training/performance README):
+# BF16 weights, FP32 gradients (2 if they stay BF16), FP32 master weights with Adam's two moments. Together 18 or 16.
+WEIGHT_BYTES = 2
+GRADIENT_BYTES = 4
+BF16_GRADIENT_BYTES = 2
+OPTIMIZER_BYTES = 12
+# What a checkpoint keeps of them: weights, master weights, two moments.
+CHECKPOINT_BYTES = 14
+# What minimum figures count on: 2 + 2 + 12.
+MINIMUM_STATE_BYTES = 16
+
+# NF4 with double quantization: 4 bits and 0.127 bits of constants a parameter (QLoRA, Dettmers et al. 2023,
+# arXiv 2305.14314, section 3).
+NF4_BYTES = (4 + 0.127) / 8
+
+# Activations of a GPT layer in bytes a token and hidden unit (Korthikanti et al. 2022, arXiv 2205.05198, equations
+# 1 to 6): 34 in all, of which tensor parallelism alone cannot split 10.
+GPT_ACTIVATION_BYTES = 34
+UNSPLIT_ACTIVATION_BYTES = 10
+
+# The CUDA context, NCCL's buffers and workspaces; and the share of memory that fragments are allowed. Assumed.
+OVERHEAD_BYTES = 3e9
+USABLE_SHARE = 0.9
+
+_UNSHARDED_LAYERS = 2  # the layer at work and the one fetched ahead of it, under ZeRO-3
+_SPLIT_PARTS: dict[Sharding, frozenset[str]] = {
+    "ddp": frozenset(),
+    "zero1": frozenset({"optimizer"}),
+    "zero2": frozenset({"optimizer", "gradients"}),
+    "zero3": frozenset({"optimizer", "gradients", "weights"}),
+}
+
+
+class MemoryPlan(Struct, frozen=True, kw_only=True):
+    """How a model is trained and laid out, as far as memory depends on it.
+
+    `data` replicas of the layout's `context * tensor * pipeline` GPUs each. What ZeRO splits, it splits over data
+    and context together, as Megatron-Core and FSDP2 do. `expert` is the degree over which routed experts are
+    shared out, within data and context: it divides their product.
+    """
+
+    layout: Layout
+    data: int
+    sequence_length: int
+    expert: int = 1
+    training: Training = "full"
+    lora_parameters: int = 0
+
+
+class GpuMemory(Struct, frozen=True):
+    """Bytes on the fullest GPU, each part rounded up; the total is their sum."""
+
+    weights_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    activations_bytes: int
+    logits_bytes: int
+    reserve_bytes: int
+    total_bytes: int
+
+
+# ------------------------------------------------------------------------------------------- states
+
+
+def state_bytes(
+    parameters: Number,
+    tensor: Number,
+    pipeline: Number,
+    data: Number,
+    sharding: Sharding,
+    gradient_bytes_per_parameter: Number = GRADIENT_BYTES,
+) -> Number:
+    """Weights, gradients and optimizer on one GPU, with N_r = N/(t*p): 18*N_r; 6*N_r + 12*N_r/d; 2*N_r +
+    16*N_r/d; 18*N_r/d (ZeRO stages 0 to 3, Rajbhandari et al. 2019)."""
+    on_rank = parameters / (tensor * pipeline)
+    parts = {"weights": WEIGHT_BYTES, "gradients": gradient_bytes_per_parameter, "optimizer": OPTIMIZER_BYTES}
+    split = _SPLIT_PARTS[sharding]
+    return sum(size * on_rank / (data if part in split else 1) for part, size in parts.items())
+
+
+def checkpoint_bytes(parameters: Number, bytes_per_parameter: Number = CHECKPOINT_BYTES) -> Number:
+    """A checkpoint to resume from: 14 bytes a parameter (weights, FP32 master, two moments); 2 for the weights
+    alone. Adapters: their own parameters only."""
+    return bytes_per_parameter * parameters
+
+
+# ------------------------------------------------------------------------------------------- activations
+
+
+def activation_bytes_per_layer(
+    sequence_length: Number,
+    micro_batch: Number,
+    hidden: Number,
+    heads: Number,
+    tensor: Number = 1,
+    sequence_parallel: bool = False,
+    recompute: Recompute = "none",
+    per_unit: Number = GPT_ACTIVATION_BYTES,
+) -> Number:
+    """What one layer keeps for the backward pass (Korthikanti et al. 2022, equations 1 to 6): s*b*h times
+    10 + (24 + 5*a*s/h)/t; all of it over t with sequence parallelism; without 5*a*s/h if selective; 2 if full.
+
+    `per_unit` stands for the 34 of a GPT layer; its part beyond 10 splits over t. A context-parallel degree
+    divides `micro_batch`, not `sequence_length`, for each query still meets every key.
+    """
+    units = sequence_length * micro_batch * hidden
+    if recompute == "full":
+        return 2 * units / (tensor if sequence_parallel else 1)
+    core = 0 if recompute == "selective" else 5 * heads * sequence_length / hidden
+    if sequence_parallel:
+        return units * (per_unit + core) / tensor
+    return units * (UNSPLIT_ACTIVATION_BYTES + (per_unit - UNSPLIT_ACTIVATION_BYTES + core) / tensor)
+
+
+def activation_bytes_per_unit(hidden: Number, ffn_hidden: Number, ffn_matrices: int) -> Number:
+    """The 34 of Korthikanti et al. for other widths: 18 + 4*f/h with two matrices, which is 34 at f = 4*h;
+    18 + 8*f/h with three (SwiGLU), which is assumed, within 15 %; key and value heads are not told apart."""
+    return 18 + (4 if ffn_matrices == 2 else 8) * ffn_hidden / hidden
+
+
+def first_stage_layers(layers: Number, pipeline: Number, interleave: Number) -> Number:
+    """Layers' worth of activations on the first pipeline stage under 1F1B: L, for its L/p layers keep p
+    microbatches; times 1 + (p - 1)/(p*v) if interleaved v-fold (Korthikanti et al. 2022, section 4.2.3)."""
+    return layers * (1 + (pipeline - 1) / (pipeline * interleave)) if interleave > 1 else layers
+
+
+def last_stage_layers(layers: Number, pipeline: Number, interleave: Number) -> Number:
+    """The same on the last stage, which keeps (v - 1)*p + 1 chunks of L/(p*v) layers (Narayanan et al. 2021,
+    arXiv 2104.04473, section 2.2, the interleaved schedule; one microbatch if v = 1)."""
+    return layers * ((interleave - 1) * pipeline + 1) / (pipeline * interleave)
+
+
+def logits_bytes(sequence_length: Number, micro_batch: Number, vocabulary: Number, tensor: Number = 1) -> Number:
+    """The logits of one microbatch and their gradient, both FP32: 2 * 4*s*b*V/t, on the last stage."""
+    return 2 * 4 * sequence_length * micro_batch * vocabulary / tensor
+
+
+# ------------------------------------------------------------------------------------------- one GPU
+
+
+def memory_per_gpu(shape: ModelShape, plan: MemoryPlan, capacity_bytes: float) -> GpuMemory:
+    """What the fullest GPU holds, by part; the reserve is 3 GB and a tenth of its capacity."""
+    weights, gradients, optimizer = (math.ceil(part) for part in _states(shape, plan))
+    activations, logits = (math.ceil(part) for part in _activations_and_logits(shape, plan))
+    reserve = math.ceil(reserve_bytes(capacity_bytes))
+    return GpuMemory(
+        weights_bytes=weights,
+        gradients_bytes=gradients,
+        optimizer_bytes=optimizer,
+        activations_bytes=activations,
+        logits_bytes=logits,
+        reserve_bytes=reserve,
+        total_bytes=weights + gradients + optimizer + activations + logits + reserve,
+    )
+
+
+def reserve_bytes(capacity_bytes: Number) -> Number:
+    """What no tensor can have: 3 GB of context and buffers, and a tenth of the memory for fragments (assumed)."""
+    return OVERHEAD_BYTES + (1 - USABLE_SHARE) * capacity_bytes
+
+
+def fits(memory: GpuMemory, capacity_bytes: float) -> bool:
+    """Whether it all fits, the reserve included."""
+    return memory.total_bytes <= capacity_bytes
+
+
+def _states(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float, float]:
+    """Weights, gradients and optimizer on one GPU."""
+    split = _SPLIT_PARTS[plan.layout.sharding]
+    trained, trained_here = _trained(shape, plan)
+    shards = _model_parallel(plan) * plan.data * plan.layout.context
+
+    def held(part: str, bytes_per_parameter: float) -> float:
+        return bytes_per_parameter * (trained / shards if part in split else trained_here)
+
+    weights = _weights(shape, plan)
+    if plan.training != "full":
+        weights += held("weights", WEIGHT_BYTES)  # of the adapters; all others are frozen
+    return weights, held("gradients", plan.layout.gradient_bytes), held("optimizer", OPTIMIZER_BYTES)
+
+
+def _model_parallel(plan: MemoryPlan) -> int:
+    return plan.layout.tensor * plan.layout.pipeline
+
+
+def _trained(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
+    """Parameters that are trained: in all, and on one GPU where ZeRO splits nothing."""
+    if plan.training != "full":
+        return plan.lora_parameters, plan.lora_parameters / _model_parallel(plan)
+    total, experts = total_parameters(shape), expert_parameters(shape)
+    return total, (total - experts + experts / plan.expert) / _model_parallel(plan)
+
+
+def _weights(shape: ModelShape, plan: MemoryPlan) -> float:
+    """The model's weights on one GPU; under ZeRO-3 its shard and two whole layers, never more than all."""
+    layer_bytes = NF4_BYTES if plan.training == "qlora" else WEIGHT_BYTES
+    experts = expert_parameters(shape)
+    others = layer_bytes * (layers_parameters(shape) - experts) + WEIGHT_BYTES * embedding_parameters(shape)
+    unsplit = (others + layer_bytes * experts / plan.expert) / _model_parallel(plan)
+    if plan.layout.sharding != "zero3":
+        return unsplit
+    shard = (others + layer_bytes * experts) / (_model_parallel(plan) * plan.data * plan.layout.context)
+    gathered = _UNSHARDED_LAYERS * layer_bytes * _largest_layer_parameters(shape, plan.expert) / plan.layout.tensor
+    return min(unsplit, shard + gathered)
+
+
+def _largest_layer_parameters(shape: ModelShape, expert: int) -> float:
+    """Of one layer, with the routed experts of one expert-parallel rank."""
+    sizes: list[float] = []
+    if dense_layers_of(shape):
+        sizes.append(dense_layer_parameters(shape))
+    if shape.moe is not None:
+        without = moe_layer_parameters(shape, 0)
+        sizes.append(without + (moe_layer_parameters(shape, shape.moe.experts) - without) / expert)
+    return max(sizes)
+
+
+def _activations_and_logits(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
+    """On the stage that holds more of both: the first, or the last, which alone has logits."""
+    layout = plan.layout
+    share = layout.microbatch / layout.context
+    logits = logits_bytes(plan.sequence_length, share, shape.vocabulary, layout.tensor)
+    if layout.pipeline == 1:
+        return _activations(shape, plan, shape.layers), logits
+    first = _activations(shape, plan, first_stage_layers(shape.layers, layout.pipeline, layout.interleave))
+    last = _activations(shape, plan, last_stage_layers(shape.layers, layout.pipeline, layout.interleave))
+    return (first, 0.0) if first >= last + logits else (last, logits)
+
+
+def _activations(shape: ModelShape, plan: MemoryPlan, layers: float) -> float:
+    """Of this many average layers; with full recompute their inputs, and one layer at work."""
+    recompute = plan.layout.recompute
+    at_work = _layer_activations(shape, plan, "none") if recompute == "full" else 0.0
+    return layers * _layer_activations(shape, plan, recompute) + at_work
+
+
+def _layer_activations(shape: ModelShape, plan: MemoryPlan, recompute: Recompute) -> float:
+    """Flash attention keeps no scores, as selective recompute does not (Dao et al. 2022, arXiv 2205.14135)."""
+    layout = plan.layout
+    kept: float = activation_bytes_per_layer(
+        plan.sequence_length,
+        layout.microbatch / layout.context,
+        shape.hidden,
+        shape.heads,
+        layout.tensor,
+        layout.sequence_parallel,
+        "selective" if layout.flash_attention and recompute == "none" else recompute,
+        _per_unit(shape),
+    )
+    return kept
+
+
+def _per_unit(shape: ModelShape) -> float:
+    """Activation bytes a token and hidden unit, over all layers on average. Experts count as one block as wide as
+    those that a token passes through, with a copy of its input for each routed one (assumed)."""
+    dense = activation_bytes_per_unit(shape.hidden, shape.ffn_hidden, shape.ffn_matrices)
+    if shape.moe is None:
+        return float(dense)
+    width = shape.moe.expert_ffn_hidden * (shape.moe.experts_per_token + shape.moe.shared_experts)
+    mixed = activation_bytes_per_unit(shape.hidden, width, shape.ffn_matrices) + 2 * shape.moe.experts_per_token
+    return float(dense_layers_of(shape) * dense + moe_layers_of(shape) * mixed) / shape.layers
+
+
+# ------------------------------------------------------------------------------------------- how many GPUs
+
+
+def minimum_gpu_count(
+    shape: ModelShape, plan: MemoryPlan, capacity_bytes: float, gpus_per_node: int, most: int = 1_000_000
+) -> int | None:
+    """The fewest GPUs, in whole nodes and whole replicas, on which this plan fits whatever its `data`; None if
+    even `most` of them are too few, because more GPUs split no more than ZeRO's stage allows."""
+    replica = _model_parallel(plan) * plan.layout.context
+    step = math.lcm(replica, _model_parallel(plan) * plan.expert, gpus_per_node)
+
+    def enough(steps: int) -> bool:
+        data = steps * step // replica
+        memory = memory_per_gpu(shape, replace(plan, data=data), capacity_bytes)
+        return fits(memory, capacity_bytes)
+
+    too_few, fitting = 0, most // step
+    if fitting < 1 or not enough(fitting):
+        return None
+    while fitting - too_few > 1:
+        middle = (too_few + fitting) // 2
+        too_few, fitting = (too_few, middle) if enough(middle) else (middle, fitting)
+    return fitting * step
+
+
+def minimum_fsdp_gpu_count(
+    parameters: float,
+    capacity_bytes: float,
+    activation_bytes: float = 0.0,
+    overhead_bytes: float = OVERHEAD_BYTES,
+    bytes_per_parameter: float = MINIMUM_STATE_BYTES,
+) -> int | None:
+    """By parameters alone, everything split over all GPUs: 16*N / (0.9*HBM - 3 GB - activations), rounded up;
+    None where the activations alone are too much."""
+    left = USABLE_SHARE * capacity_bytes - overhead_bytes - activation_bytes
+    return math.ceil(bytes_per_parameter * parameters / left) if left > 0 else None
+
+
+def in_whole_nodes(gpu_count: int, gpus_per_node: int) -> int:
+    """The next multiple of a node."""
+    return -(-gpu_count // gpus_per_node) * gpus_per_node
