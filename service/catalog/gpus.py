@@ -7,9 +7,10 @@ from typing import Literal
 
 from msgspec import toml
 
-from service.catalog.names import Known, nearest, one_spelling, words_of
+from service.catalog.directory import Directory
+from service.catalog.names import words_of
 from service.catalog.schemas import Accelerator, Precision, Vendor
-from service.errors import AmbiguousName, NotYetAvailable, UnknownName
+from service.errors import NotYetAvailable
 
 GpuSort = Literal[
     "name",
@@ -65,16 +66,7 @@ def get_gpu(name: str) -> Accelerator:
     AmbiguousName names all that a generic name fits ("h100"); UnknownName names the nearest. An announced
     part is answered too: see `get_rentable_gpu`.
     """
-    rows = _by_id()
-    row = rows.get(name)
-    if row is not None:
-        return row
-    if not name.isprintable():  # no spelling holds a line feed, and normalising must not hide one
-        raise UnknownName("accelerator", name, ())
-    exact = _by_spelling().get(one_spelling(name))
-    if exact is not None:
-        return rows[exact]
-    return rows[_only_fit(name)]
+    return _directory().get(name)
 
 
 def get_rentable_gpu(name: str, allow_announced: bool = False) -> Accelerator:
@@ -141,46 +133,22 @@ def _sorted(rows: list[Accelerator], sort: GpuSort) -> list[Accelerator]:
     return sorted(known, key=value, reverse=sort.startswith("-")) + unknown
 
 
-def _only_fit(name: str) -> str:
-    """The id of the only row that every word of the name may be said of."""
-    words = words_of(name) - _NOISE_WORDS
-    fits = tuple(known.id for known in _known() if words <= known.words)
-    telling = words - _common_words()
-    if telling and len(fits) > 1:
-        raise AmbiguousName("accelerator", name, fits)
-    if len(fits) == 1 and _is_a_model(telling):
-        return fits[0]
-    raise UnknownName("accelerator", name, nearest(name, _known(), _common_words()))
+@cache
+def _directory() -> Directory[Accelerator]:
+    return Directory(
+        "accelerator",
+        load_gpus(),
+        words_of_row=_row_words,
+        common_words=_common_words(),
+        noise_words=_NOISE_WORDS,
+        name_a_row=_is_a_model,
+    )
 
 
 def _is_a_model(words: frozenset[str]) -> bool:
     """Model names have a digit: "server" fits one row only by chance, and "2" is no name."""
     joined = "".join(words)
     return len(joined) > 1 and any(letter.isdigit() for letter in joined)
-
-
-@cache
-def _by_id() -> dict[str, Accelerator]:
-    return {gpu.id: gpu for gpu in load_gpus()}
-
-
-@cache
-def _by_spelling() -> dict[str, str]:
-    """The id behind each exact spelling; that no two rows share one is a law of the data."""
-    return {spelling: known.id for known in _known() for spelling in known.spellings}
-
-
-@cache
-def _known() -> tuple[Known, ...]:
-    """Every row, by id."""
-    return tuple(
-        Known(
-            id=gpu.id,
-            spellings=tuple(one_spelling(text) for text in (gpu.id, gpu.name, *gpu.aliases)),
-            words=_row_words(gpu),
-        )
-        for gpu in sorted(load_gpus(), key=lambda gpu: gpu.id)
-    )
 
 
 def _row_words(gpu: Accelerator) -> frozenset[str]:
@@ -200,7 +168,6 @@ def _memory_words(gpu: Accelerator) -> frozenset[str]:
     return words_of(gpu.memory_type or "") | {f"{size_gb:g}gb" for size_gb in sizes_gb}
 
 
-@cache
 def _common_words() -> frozenset[str]:
     """Words that describe a part and do not name it: vendors, form factors, memory."""
     memory = frozenset().union(*(_memory_words(gpu) for gpu in load_gpus()))

@@ -6,9 +6,9 @@ from importlib.resources import files
 
 from msgspec import toml
 
+from service.catalog.directory import Directory
 from service.catalog.model_schemas import Architecture, NamedModel
-from service.catalog.names import Known, nearest, one_spelling, words_of
-from service.errors import AmbiguousName, UnknownName
+from service.catalog.names import words_of
 
 _NOISE_WORDS = frozenset({"base", "hf", "model", "parameters"})
 _SIZE = re.compile(r"[0-9]+(x[0-9]+)?[bm]")
@@ -26,12 +26,7 @@ def get_model(name: str) -> NamedModel:
 
     AmbiguousName names all that a generic name fits ("llama 70b"); UnknownName names the nearest.
     """
-    rows = _by_id()
-    row = rows.get(name)
-    if row is not None:
-        return row
-    exact = _by_spelling().get(one_spelling(name))
-    return rows[_only_fit(name) if exact is None else exact]
+    return _directory().get(name)
 
 
 def list_models(*, architecture: Architecture | None = None, q: str | None = None) -> tuple[NamedModel, ...]:
@@ -48,39 +43,10 @@ def _mentions(model: NamedModel, part: str) -> bool:
     return any(part in text.casefold() for text in (model.id, model.name, model.organisation, *model.aliases))
 
 
-def _only_fit(name: str) -> str:
-    """The id of the only row that every word of the name may be said of."""
-    words = words_of(name) - _NOISE_WORDS
-    fits = tuple(known.id for known in _known() if words <= known.words)
-    if words - _common_words():
-        if len(fits) > 1:
-            raise AmbiguousName("model", name, fits)
-        if fits:
-            return fits[0]
-    raise UnknownName("model", name, nearest(name, _known(), _common_words()))
-
-
 @cache
-def _by_id() -> dict[str, NamedModel]:
-    return {model.id: model for model in load_models()}
-
-
-@cache
-def _by_spelling() -> dict[str, str]:
-    """The id behind each exact spelling; that no two rows share one is a law of the data."""
-    return {spelling: known.id for known in _known() for spelling in known.spellings}
-
-
-@cache
-def _known() -> tuple[Known, ...]:
-    """Every row, by id."""
-    return tuple(
-        Known(
-            id=model.id,
-            spellings=tuple(one_spelling(text) for text in (model.id, model.name, *model.aliases)),
-            words=_words(model),
-        )
-        for model in sorted(load_models(), key=lambda model: model.id)
+def _directory() -> Directory[NamedModel]:
+    return Directory(
+        "model", load_models(), words_of_row=_words, common_words=_common_words(), noise_words=_NOISE_WORDS
     )
 
 
@@ -89,7 +55,6 @@ def _words(model: NamedModel) -> frozenset[str]:
     return frozenset().union(*map(words_of, (model.id, model.name, model.organisation, *model.aliases)))
 
 
-@cache
 def _common_words() -> frozenset[str]:
     """Words that say how large a model is, which version, or whose, and do not name it."""
     names = frozenset().union(*(words_of(model.id) | words_of(model.name) for model in load_models()))

@@ -34,7 +34,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def read_custom(kind: type, value: object) -> object:
-    """msgspec's hook for the types that it does not know."""
+    """msgspec's hook for the types that it does not know; NotImplementedError is how it wants to be told of others."""
     if kind is Money:
         return read_money(value)
     raise NotImplementedError(kind)
