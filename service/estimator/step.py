@@ -2,7 +2,8 @@
 
 The analytic model: kernels at a share of their peaks, recompute, memory traffic, exchange by bandwidth alone,
 the pipeline's bubble. It was checked on dense transformers on A100 and H100, tensor parallelism within a node,
-at least 100 Gb/s for each GPU, sequences up to 32k; it knows no expert exchange, and none within context-parallel groups.
+at least 100 Gb/s for each GPU, sequences up to 32k; it knows no exchange between experts, and none within
+context-parallel groups.
 """
 
 from msgspec import Struct

@@ -1,0 +1,1 @@
+"""Predictions replayed against published runs and measured tables; misses stay in."""

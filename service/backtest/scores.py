@@ -1,0 +1,142 @@
+"""Predictions beside what was measured: errors, medians, what leaving sources out does to them, and coverage."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, median
+
+import numpy as np
+from msgspec import Struct
+
+from service.estimator.distribution import stream
+from service.units import PERCENT
+
+# P10 and P90 of a normal distribution are this many standard deviations from its median.
+P90_SIGMAS = 1.2815515655446004
+COVERED_SHARE = 0.8
+DRAWS = 1000
+SEED = 20240817
+
+
+class Score(Struct, frozen=True, kw_only=True):
+    """One prediction. `sigma_ln` is its spread where one is defined: the standard deviation of ln(measured)."""
+
+    row_id: str
+    source_id: str
+    regimes: tuple[str, ...]
+    predicted: float
+    measured: float
+    sigma_ln: float | None
+    reason: str | None
+
+    @property
+    def error_percent(self) -> float:
+        return PERCENT * (self.predicted / self.measured - 1)
+
+
+class Coverage(Struct, frozen=True):
+    """How many rows lay between P10 and P90, and how likely so odd a number is if 80 % should (exact, two-sided)."""
+
+    inside: int
+    rows: int
+    chance: float
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """Absolute errors in percent. The interval resamples whole sources; the range leaves each of them out once;
+    `source_median` is the mean of the sources' medians, each source counted once."""
+
+    rows: int
+    sources: int
+    median: float
+    p90: float
+    worst: float
+    interval_low: float
+    interval_high: float
+    left_out_low: float
+    left_out_high: float
+    source_median: float
+    bias_percent: float
+    coverage: Coverage | None
+
+
+def summarised(scores: Sequence[Score]) -> Summary:
+    """What a table's line says of these rows; at least one."""
+    errors = _errors_by_source(scores)
+    every = [error for group in errors.values() for error in group]
+    low, high = bootstrap_interval(errors, median)
+    without = [
+        median([error for other, group in errors.items() if other != source for error in group])
+        for source in (errors if len(errors) > 1 else ())
+    ]
+    return Summary(
+        rows=len(scores),
+        sources=len(errors),
+        median=median(every),
+        p90=float(np.percentile(every, 90)),
+        worst=max(every),
+        interval_low=low,
+        interval_high=high,
+        left_out_low=min(without, default=median(every)),
+        left_out_high=max(without, default=median(every)),
+        source_median=fmean(median(group) for group in errors.values()),
+        bias_percent=median(score.error_percent for score in scores),
+        coverage=covered(scores),
+    )
+
+
+def covered(scores: Iterable[Score]) -> Coverage | None:
+    """Coverage of P10 to P90 over the rows that have a spread; None if none has."""
+    spread = [(abs(math.log(s.measured / s.predicted)), s.sigma_ln) for s in scores if s.sigma_ln is not None]
+    if not spread:
+        return None
+    inside = sum(distance <= P90_SIGMAS * sigma for distance, sigma in spread)
+    return Coverage(inside, len(spread), binomial_chance(inside, len(spread), COVERED_SHARE))
+
+
+def binomial_chance(successes: int, trials: int, share: float) -> float:
+    """The chance of a number no likelier than this one (exact two-sided binomial test, Clopper & Pearson 1934)."""
+    chances = [math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)]
+    return min(1.0, sum(chance for chance in chances if chance <= chances[successes] * (1 + 1e-9)))
+
+
+def bootstrap_interval(
+    groups: Mapping[str, Sequence[float]], statistic: Callable[[list[float]], float]
+) -> tuple[float, float]:
+    """P5 and P95 of a statistic over whole sources drawn with replacement (Efron 1979); seeded."""
+    values = list(groups.values())
+    draws = stream(SEED, "backtest").integers(len(values), size=(DRAWS, len(values)))
+    results = [statistic([value for index in drawn for value in values[index]]) for drawn in draws]
+    low, high = np.percentile(results, (5, 95))
+    return float(low), float(high)
+
+
+def lead_interval(ours: Sequence[Score], theirs: Sequence[Score]) -> tuple[float, float]:
+    """P5 and P95 of how much larger their median error is than ours, on the same rows of the same drawn sources."""
+    other = {score.row_id: abs(score.error_percent) for score in theirs}
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for score in ours:
+        pairs.setdefault(score.source_id, []).append((abs(score.error_percent), other[score.row_id]))
+    values = list(pairs.values())
+    draws = stream(SEED, "backtest").integers(len(values), size=(DRAWS, len(values)))
+    leads = []
+    for drawn in draws:
+        rows = [pair for index in drawn for pair in values[index]]
+        leads.append(median(their for _, their in rows) - median(our for our, _ in rows))
+    low, high = np.percentile(leads, (5, 95))
+    return float(low), float(high)
+
+
+def median_of_sources(values: Iterable[tuple[str, float]], left_out: str) -> float | None:
+    """The median of the other sources' medians; None if there is no other."""
+    groups: dict[str, list[float]] = {}
+    for source, value in values:
+        if source != left_out:
+            groups.setdefault(source, []).append(value)
+    return median(median(group) for group in groups.values()) if groups else None
+
+
+def _errors_by_source(scores: Iterable[Score]) -> dict[str, list[float]]:
+    groups: dict[str, list[float]] = {}
+    for score in scores:
+        groups.setdefault(score.source_id, []).append(abs(score.error_percent))
+    return groups
