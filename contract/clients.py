@@ -4,8 +4,9 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
-from contract.tools import DOCUMENT, HERE, must, node_tool
+from contract.tools import DOCUMENT, HERE, load_document, must, node_tool
 
 _TYPESCRIPT = HERE / "typescript"
 _PYTHON_SMOKE = HERE / "python" / "smoke.py"
@@ -35,10 +36,12 @@ def build_python(target: Path) -> str:
     target.mkdir()
     settings = target / "settings.json"
     settings.write_text(json.dumps({"post_hooks": []}), encoding="utf-8")  # its hooks only format
+    document = target / "openapi.json"
+    document.write_text(json.dumps(_with_plain_headers(load_document())), encoding="utf-8")
     must(
         "openapi-python-client failed",
         [
-            *(Path(sys.executable).with_name("openapi-python-client"), "generate", "--path", DOCUMENT),
+            *(Path(sys.executable).with_name("openapi-python-client"), "generate", "--path", document),
             *("--output-path", target / _PACKAGE, "--config", settings, "--meta", "none", "--fail-on-warning"),
         ],
     )
@@ -53,6 +56,16 @@ def build_python(target: Path) -> str:
     )
     files = list((target / _PACKAGE).rglob("*.py"))
     return f"{len(files)} modules, {_lines(files)} lines"
+
+
+def _with_plain_headers(document: dict[str, Any]) -> dict[str, Any]:
+    """openapi-python-client takes no union in a header (`*` or tags): to it, a tag header is a plain string."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "header" and "anyOf" in parameter["schema"]:
+                    parameter["schema"] = {"type": "string"}
+    return document
 
 
 def use_python(target: Path, base: str) -> str:

@@ -179,7 +179,7 @@ BREAKS: dict[str, Spoil] = {
 
 def _grow(document: Document) -> None:
     """What a minor release may do."""
-    document["paths"]["/v1/models"] = deepcopy(document["paths"]["/v1/gpus"])
+    document["paths"]["/v1/spoiled-things"] = deepcopy(document["paths"]["/v1/gpus"])
     _schema(document, "Cost")["properties"]["tax"] = {"type": "string"}
     _schema(document, "Cluster")["properties"]["spoiled"] = {"type": "boolean"}
     _property(document, "Cluster", "gpu_count").update(maximum=10_000_000)

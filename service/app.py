@@ -10,6 +10,7 @@ from litestar.datastructures import State
 from sqlalchemy.exc import SQLAlchemyError
 
 from service import __version__
+from service.backtest.routes import router as backtest_router
 from service.catalog.routes import router as catalog_router
 from service.estimates.routes import router as estimates_router
 from service.estimator import MODEL_VERSION
@@ -28,6 +29,7 @@ _TAGS = {
     "Estimates": "What a run will cost and when it will end.",
     "Catalogue": "Accelerators, models and interconnects, each figure with its source.",
     "Scenarios": "Named requests, kept with the answer they had when they were saved.",
+    "Back-test": "Predictions replayed against published runs.",
     "Operations": "Health, release, and what each error means.",
 }
 
@@ -72,6 +74,7 @@ def _features(database: Database, ready: Callable[[], Any]) -> list[Router]:
     return [
         estimates_router,
         catalog_router,
+        backtest_router,
         scenario_router(database.reading, database.writing),
         health_router(ready, __version__, MODEL_VERSION),
         errors_router,

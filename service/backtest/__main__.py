@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Iterator
 
-from service.backtest.operations import Goal, Line, Report, report
-from service.backtest.scores import Score
+from service.backtest.operations import BacktestGoal, BacktestLine, BacktestReport, report
+from service.backtest.scores import BacktestScore
 
 _NAME_WIDTH = 38
 _HEAD = (
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
     print("\n".join(lines(report(), with_rows="--rows" in arguments)))
 
 
-def lines(told: Report, with_rows: bool = False) -> Iterator[str]:
+def lines(told: BacktestReport, with_rows: bool = False) -> Iterator[str]:
     """The report, line by line."""
     yield _HEAD
     for section in told.sections:
@@ -38,13 +38,13 @@ def lines(told: Report, with_rows: bool = False) -> Iterator[str]:
     yield ""
     yield "goals"
     yield from (_goal(goal) for goal in told.goals)
-    for name, scores in told.rows if with_rows else ():
+    for part in told.rows if with_rows else ():
         yield ""
-        yield f"{name}: every row, predicted / measured"
-        yield from (_row(score) for score in scores)
+        yield f"{part.name}: every row, predicted / measured"
+        yield from (_row(score) for score in part.scores)
 
 
-def _line(line: Line) -> str:
+def _line(line: BacktestLine) -> str:
     summary = line.summary
     interval = f"({summary.interval_low:.1f}-{summary.interval_high:.1f})" if summary.sources > 1 else "-"
     left_out = f"[{summary.left_out_low:.1f}-{summary.left_out_high:.1f}]" if summary.sources > 1 else "-"
@@ -56,12 +56,12 @@ def _line(line: Line) -> str:
     ).rstrip()
 
 
-def _goal(goal: Goal) -> str:
+def _goal(goal: BacktestGoal) -> str:
     verdict = "reached" if goal.reached else f"MISSED by {goal.missed_by:.2g}"
     return f"  {goal.name}: {goal.figure:.3g}, {verdict}"
 
 
-def _row(score: Score) -> str:
+def _row(score: BacktestScore) -> str:
     reason = "" if score.reason is None else f"  ({score.reason})"
     return f"  {score.row_id:40} {score.predicted:14.6g} {score.measured:14.6g} {score.error_percent:+7.1f} %{reason}"
 

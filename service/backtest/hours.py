@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from service.backtest.runs import Cluster, PublishedRun
-from service.backtest.scores import P90_SIGMAS, Score
+from service.backtest.scores import P90_SIGMAS, BacktestScore
 from service.backtest.throughput import FLAT_MFU, family, found_layout, machine_of
 from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops
 from service.catalog.models import get_model
@@ -75,7 +75,7 @@ class _Forecast(Struct, frozen=True):
     sigma_ln: float
 
 
-def predicted_hours(runs: Iterable[PublishedRun], method: Method) -> list[Score]:
+def predicted_hours(runs: Iterable[PublishedRun], method: Method) -> list[BacktestScore]:
     """Each run by one method; a run that the method has nothing for is left out."""
     scores = []
     for run in runs:
@@ -93,17 +93,17 @@ def predicted_hours(runs: Iterable[PublishedRun], method: Method) -> list[Score]
     return scores
 
 
-def best_without_stated(runs: Iterable[PublishedRun]) -> list[Score]:
+def best_without_stated(runs: Iterable[PublishedRun]) -> list[BacktestScore]:
     """As the service does: the searched layout where there is one, else the family's prior."""
     return [score for run in runs for score in (predicted_hours([run], "searched") or predicted_hours([run], "prior"))]
 
 
-def hours_by_flat_mfu(runs: Iterable[PublishedRun]) -> list[Score]:
+def hours_by_flat_mfu(runs: Iterable[PublishedRun]) -> list[BacktestScore]:
     """The first baseline: 6ND at 40 % of the peak of the precision that ran."""
     return [_score(run, _step_hours(run, FLAT_MFU, peak_flops_per_second(run))) for run in runs]
 
 
-def hours_by_family_median(runs: Iterable[PublishedRun], known: Iterable[PublishedRun]) -> list[Score]:
+def hours_by_family_median(runs: Iterable[PublishedRun], known: Iterable[PublishedRun]) -> list[BacktestScore]:
     """The second: the median billed utilisation of the family's runs, at that precision, by other sources."""
     others = tuple(known)
     scores = []
@@ -303,8 +303,8 @@ def _is_16_bit(run: PublishedRun) -> bool:
     return run.precision in ("bf16", "fp16")
 
 
-def _score(run: PublishedRun, predicted: float, sigma_ln: float | None = None) -> Score:
-    return Score(
+def _score(run: PublishedRun, predicted: float, sigma_ln: float | None = None) -> BacktestScore:
+    return BacktestScore(
         row_id=run.id,
         source_id=run.source_id,
         regimes=(run.hours_basis, family(run.accelerator_id or "other"), run.precision, run.architecture),

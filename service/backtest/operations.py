@@ -13,7 +13,7 @@ from service.backtest.hours import (
     states_utilisation,
 )
 from service.backtest.runs import Scaling, load_published_runs, load_throughput
-from service.backtest.scores import Score, Summary, lead_interval, summarised
+from service.backtest.scores import BacktestScore, ErrorSummary, lead_interval, summarised
 from service.backtest.throughput import (
     FLAT_SCALING,
     at_constant_rate,
@@ -41,27 +41,27 @@ class Replay(Struct, frozen=True, kw_only=True):
 
     name: str
     unpredicted: tuple[str, ...]
-    scores: tuple[Score, ...]
-    baselines: tuple[tuple[str, tuple[Score, ...]], ...]
-    beside: tuple[tuple[str, tuple[Score, ...]], ...] = ()
+    scores: tuple[BacktestScore, ...]
+    baselines: tuple[tuple[str, tuple[BacktestScore, ...]], ...]
+    beside: tuple[tuple[str, tuple[BacktestScore, ...]], ...] = ()
 
 
-class Line(Struct, frozen=True):
+class BacktestLine(Struct, frozen=True):
     """One line of the table."""
 
     name: str
-    summary: Summary
+    summary: ErrorSummary
 
 
-class Section(Struct, frozen=True):
+class BacktestSection(Struct, frozen=True):
     """Lines that belong together: a replay, its baselines, and its parts."""
 
     name: str
     unpredicted: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[BacktestLine, ...]
 
 
-class Goal(Struct, frozen=True):
+class BacktestGoal(Struct, frozen=True):
     """What was to be reached, what was, and by how much it is missed (0 if reached), in the unit of the figure."""
 
     name: str
@@ -71,30 +71,37 @@ class Goal(Struct, frozen=True):
     missed_by: float
 
 
-class Report(Struct, frozen=True):
+class BacktestRows(Struct, frozen=True):
+    """The rows of one replay, each with its prediction."""
+
+    name: str
+    scores: tuple[BacktestScore, ...]
+
+
+class BacktestReport(Struct, frozen=True):
     """Everything that the back-test says; the rows too, for a miss stays in."""
 
-    sections: tuple[Section, ...]
-    goals: tuple[Goal, ...]
-    rows: tuple[tuple[str, tuple[Score, ...]], ...]
+    sections: tuple[BacktestSection, ...]
+    goals: tuple[BacktestGoal, ...]
+    rows: tuple[BacktestRows, ...]
 
 
-def report() -> Report:
+def report() -> BacktestReport:
     """The back-test of this version; the same every time."""
     parts = (_given(), _searched(), _searched_recompute_given(), _stated(), _unstated_runs(), _unstated_all(), _moe())
     sections = (
         *(_section(part) for part in parts),
-        Section("strong scaling", (), _scaling_lines("strong")),
-        Section("weak scaling", (), _scaling_lines("weak")),
-        Section("throughput, layout given, by dataset", (), _by_regime(_given().scores, 0)),
-        Section("GPU-hours without a stated MFU, dense, by basis", (), _by_regime(_unstated_all().scores, 0)),
-        Section("  by accelerator family", (), _by_regime(_unstated_all().scores, 1)),
-        Section("  by precision", (), _by_regime(_unstated_all().scores, 2)),
+        BacktestSection("strong scaling", (), _scaling_lines("strong")),
+        BacktestSection("weak scaling", (), _scaling_lines("weak")),
+        BacktestSection("throughput, layout given, by dataset", (), _by_regime(_given().scores, 0)),
+        BacktestSection("GPU-hours without a stated MFU, dense, by basis", (), _by_regime(_unstated_all().scores, 0)),
+        BacktestSection("  by accelerator family", (), _by_regime(_unstated_all().scores, 1)),
+        BacktestSection("  by precision", (), _by_regime(_unstated_all().scores, 2)),
     )
-    return Report(sections, goals(), tuple((part.name, part.scores) for part in parts))
+    return BacktestReport(sections, goals(), tuple(BacktestRows(part.name, part.scores) for part in parts))
 
 
-def goals() -> tuple[Goal, ...]:
+def goals() -> tuple[BacktestGoal, ...]:
     """Every goal over the frozen rows; where rows with a known reason decide, with and without them."""
     one_point = from_one_point("strong")
     given, searched, told = _given().scores, _searched().scores, _searched_recompute_given().scores
@@ -169,7 +176,7 @@ def _with_spread() -> tuple[Replay, ...]:
     return _given(), _searched(), _stated(), _unstated_runs(), _unstated_all()
 
 
-def _throughput(name: str, scores: Iterable[Score]) -> Replay:
+def _throughput(name: str, scores: Iterable[BacktestScore]) -> Replay:
     """With both baselines on exactly the rows that were predicted."""
     kept = tuple(scores)
     ids = {score.row_id for score in kept}
@@ -179,7 +186,7 @@ def _throughput(name: str, scores: Iterable[Score]) -> Replay:
     return Replay(name=name, unpredicted=left, scores=kept, baselines=_baselines(flat, family))
 
 
-def _hours(name: str, scores: Iterable[Score]) -> Replay:
+def _hours(name: str, scores: Iterable[BacktestScore]) -> Replay:
     kept = tuple(scores)
     ids = {score.row_id for score in kept}
     runs = [run for run in load_published_runs() if run.id in ids]
@@ -193,27 +200,29 @@ def _hours(name: str, scores: Iterable[Score]) -> Replay:
     )
 
 
-def _baselines(flat: Iterable[Score], family: Iterable[Score]) -> tuple[tuple[str, tuple[Score, ...]], ...]:
+def _baselines(
+    flat: Iterable[BacktestScore], family: Iterable[BacktestScore]
+) -> tuple[tuple[str, tuple[BacktestScore, ...]], ...]:
     return ("flat 40 % MFU", tuple(flat)), ("family's median, own source left out", tuple(family))
 
 
 # ------------------------------------------------------------------------------------------- lines
 
 
-def _section(part: Replay) -> Section:
+def _section(part: Replay) -> BacktestSection:
     """The replay, its baselines, and the replay without the rows whose miss has a known reason."""
-    lines = [Line("predicted", summarised(part.scores))]
-    lines += [Line(name, summarised(scores)) for name, scores in part.baselines + part.beside]
+    lines = [BacktestLine("predicted", summarised(part.scores))]
+    lines += [BacktestLine(name, summarised(scores)) for name, scores in part.baselines + part.beside]
     unexplained = without_a_reason(part.scores)
     if 0 < len(unexplained) < len(part.scores):
-        lines.append(Line("predicted, no known reason to miss", summarised(unexplained)))
-    return Section(part.name, part.unpredicted, tuple(lines))
+        lines.append(BacktestLine("predicted, no known reason to miss", summarised(unexplained)))
+    return BacktestSection(part.name, part.unpredicted, tuple(lines))
 
 
-def _scaling_lines(scaling: Scaling) -> tuple[Line, ...]:
+def _scaling_lines(scaling: Scaling) -> tuple[BacktestLine, ...]:
     """From the smallest count along each series; where the layout is known, and where only points are."""
     one_point = from_one_point(scaling)
-    named: list[tuple[str, Sequence[Score]]] = [
+    named: list[tuple[str, Sequence[BacktestScore]]] = [
         ("one point, analytic shape", one_point),
         ("  no known reason to miss", without_a_reason(one_point)),
         ("  one point, linear, same rows", at_constant_rate(scaling, with_layout=True)),
@@ -222,45 +231,47 @@ def _scaling_lines(scaling: Scaling) -> tuple[Line, ...]:
         ("two points, Amdahl", from_two_points(scaling, "amdahl")),
         ("two points, log2", from_two_points(scaling, "log2")),
     ]
-    return tuple(Line(name, summarised(scores)) for name, scores in named)
+    return tuple(BacktestLine(name, summarised(scores)) for name, scores in named)
 
 
-def _by_regime(scores: Iterable[Score], position: int) -> tuple[Line, ...]:
-    groups: dict[str, list[Score]] = {}
+def _by_regime(scores: Iterable[BacktestScore], position: int) -> tuple[BacktestLine, ...]:
+    groups: dict[str, list[BacktestScore]] = {}
     for score in scores:
         groups.setdefault(score.regimes[position], []).append(score)
-    return tuple(Line(name, summarised(group)) for name, group in sorted(groups.items()))
+    return tuple(BacktestLine(name, summarised(group)) for name, group in sorted(groups.items()))
 
 
 # ------------------------------------------------------------------------------------------- goals
 
 
-def _at_most(name: str, figure: float, limit: float) -> Goal:
-    return Goal(f"{name} <= {limit:g} %", figure, limit, figure <= limit, max(0.0, figure - limit))
+def _at_most(name: str, figure: float, limit: float) -> BacktestGoal:
+    return BacktestGoal(f"{name} <= {limit:g} %", figure, limit, figure <= limit, max(0.0, figure - limit))
 
 
-def _not_rejected(name: str, scores: Sequence[Score]) -> Goal:
+def _not_rejected(name: str, scores: Sequence[BacktestScore]) -> BacktestGoal:
     """The binomial test of 80 % coverage, by its chance."""
     coverage = summarised(scores).coverage
     assert coverage is not None
     told = f"{name}: P10-P90 holds {coverage.inside} of {coverage.rows}, chance >= {REJECTED_BELOW:g}"
     reached = coverage.chance >= REJECTED_BELOW
-    return Goal(told, coverage.chance, REJECTED_BELOW, reached, max(0.0, REJECTED_BELOW - coverage.chance))
+    return BacktestGoal(told, coverage.chance, REJECTED_BELOW, reached, max(0.0, REJECTED_BELOW - coverage.chance))
 
 
-def _beats(part: Replay) -> Goal:
+def _beats(part: Replay) -> BacktestGoal:
     """Clearly: the P5 of the lead over the better baseline, sources resampled, is above zero."""
     lead = min(lead_interval(part.scores, baseline)[0] for _, baseline in part.baselines)
-    return Goal(f"{part.name}: P5 of the lead over both baselines > 0 points", lead, 0.0, lead > 0, max(0.0, -lead))
+    return BacktestGoal(
+        f"{part.name}: P5 of the lead over both baselines > 0 points", lead, 0.0, lead > 0, max(0.0, -lead)
+    )
 
 
-def _median(scores: Sequence[Score]) -> float:
+def _median(scores: Sequence[BacktestScore]) -> float:
     return summarised(scores).median
 
 
-def _p90(scores: Sequence[Score]) -> float:
+def _p90(scores: Sequence[BacktestScore]) -> float:
     return summarised(scores).p90
 
 
-def _median_of(scores: Iterable[Score], dataset: str) -> float:
+def _median_of(scores: Iterable[BacktestScore], dataset: str) -> float:
     return _median([score for score in scores if score.regimes[0] == dataset])

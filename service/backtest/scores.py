@@ -17,7 +17,7 @@ DRAWS = 1000
 SEED = 20240817
 
 
-class Score(Struct, frozen=True, kw_only=True):
+class BacktestScore(Struct, frozen=True, kw_only=True):
     """One prediction. `sigma_ln` is its spread where one is defined: the standard deviation of ln(measured)."""
 
     row_id: str
@@ -33,7 +33,7 @@ class Score(Struct, frozen=True, kw_only=True):
         return PERCENT * (self.predicted / self.measured - 1)
 
 
-class Coverage(Struct, frozen=True):
+class IntervalCoverage(Struct, frozen=True):
     """How many rows lay between P10 and P90, and how likely so odd a number is if 80 % should (exact, two-sided)."""
 
     inside: int
@@ -41,7 +41,19 @@ class Coverage(Struct, frozen=True):
     chance: float
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+_PERCENTS = (
+    "median",
+    "p90",
+    "worst",
+    "interval_low",
+    "interval_high",
+    "left_out_low",
+    "left_out_high",
+    "source_median",
+)
+
+
+class ErrorSummary(Struct, frozen=True, kw_only=True, rename={name: f"{name}_percent" for name in _PERCENTS}):
     """Absolute errors in percent. The interval resamples whole sources; the range leaves each of them out once;
     `source_median` is the mean of the sources' medians, each source counted once."""
 
@@ -56,10 +68,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     left_out_high: float
     source_median: float
     bias_percent: float
-    coverage: Coverage | None
+    coverage: IntervalCoverage | None
 
 
-def summarised(scores: Sequence[Score]) -> Summary:
+def summarised(scores: Sequence[BacktestScore]) -> ErrorSummary:
     """What a table's line says of these rows; at least one."""
     errors = _errors_by_source(scores)
     every = [error for group in errors.values() for error in group]
@@ -68,7 +80,7 @@ def summarised(scores: Sequence[Score]) -> Summary:
         median([error for other, group in errors.items() if other != source for error in group])
         for source in (errors if len(errors) > 1 else ())
     ]
-    return Summary(
+    return ErrorSummary(
         rows=len(scores),
         sources=len(errors),
         median=median(every),
@@ -84,13 +96,13 @@ def summarised(scores: Sequence[Score]) -> Summary:
     )
 
 
-def covered(scores: Iterable[Score]) -> Coverage | None:
-    """Coverage of P10 to P90 over the rows that have a spread; None if none has."""
+def covered(scores: Iterable[BacktestScore]) -> IntervalCoverage | None:
+    """IntervalCoverage of P10 to P90 over the rows that have a spread; None if none has."""
     spread = [(abs(math.log(s.measured / s.predicted)), s.sigma_ln) for s in scores if s.sigma_ln is not None]
     if not spread:
         return None
     inside = sum(distance <= P90_SIGMAS * sigma for distance, sigma in spread)
-    return Coverage(inside, len(spread), binomial_chance(inside, len(spread), COVERED_SHARE))
+    return IntervalCoverage(inside, len(spread), binomial_chance(inside, len(spread), COVERED_SHARE))
 
 
 def binomial_chance(successes: int, trials: int, share: float) -> float:
@@ -110,7 +122,7 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def lead_interval(ours: Sequence[Score], theirs: Sequence[Score]) -> tuple[float, float]:
+def lead_interval(ours: Sequence[BacktestScore], theirs: Sequence[BacktestScore]) -> tuple[float, float]:
     """P5 and P95 of how much larger their median error is than ours, on the same rows of the same drawn sources."""
     other = {score.row_id: abs(score.error_percent) for score in theirs}
     pairs: dict[str, list[tuple[float, float]]] = {}
@@ -135,7 +147,7 @@ def median_of_sources(values: Iterable[tuple[str, float]], left_out: str) -> flo
     return median(median(group) for group in groups.values()) if groups else None
 
 
-def _errors_by_source(scores: Iterable[Score]) -> dict[str, list[float]]:
+def _errors_by_source(scores: Iterable[BacktestScore]) -> dict[str, list[float]]:
     groups: dict[str, list[float]] = {}
     for score in scores:
         groups.setdefault(score.source_id, []).append(abs(score.error_percent))

@@ -15,7 +15,7 @@ from service.backtest.runs import (
     load_scaling,
     load_throughput,
 )
-from service.backtest.scores import Score, median_of_sources
+from service.backtest.scores import BacktestScore, median_of_sources
 from service.catalog.gpus import get_gpu, memory_for_programs_gb
 from service.errors import BrokenRule
 from service.estimator.constants import (
@@ -59,12 +59,12 @@ class _Point(Struct, frozen=True):
 # ------------------------------------------------------------------------------------------- rows
 
 
-def with_layout_given(rows: Iterable[ThroughputRow]) -> list[Score]:
+def with_layout_given(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """Each row by the step model, its own layout given."""
     return [_score(row, modelled(row), SIGMA_LN_LAYOUT_GIVEN) for row in rows]
 
 
-def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = False) -> list[Score]:
+def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = False) -> list[BacktestScore]:
     """Each row by the fastest layout that fits. The software is known: kernels, overlap, gradients; perhaps whether
     it recomputes. Rows for which nothing fits have no prediction and no score."""
     scores = []
@@ -75,12 +75,12 @@ def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = 
     return scores
 
 
-def by_flat_mfu(rows: Iterable[ThroughputRow]) -> list[Score]:
+def by_flat_mfu(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """The first baseline: 40 % of the peak, whatever runs."""
     return [_score(row, FLAT_MFU * _tokens_at_peak(row)) for row in rows]
 
 
-def by_family_median(rows: Iterable[ThroughputRow], known: Iterable[ThroughputRow]) -> list[Score]:
+def by_family_median(rows: Iterable[ThroughputRow], known: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """The second: the median MFU of the accelerator's other sources, each source counted once; else of all others."""
     mfus = [(row.source_id, family(row.cluster_id), _measured_mfu(row)) for row in known]
     scores = []
@@ -231,8 +231,8 @@ def _measured_mfu(row: ThroughputRow) -> float:
     return row.tokens_per_second_per_gpu / _tokens_at_peak(row)
 
 
-def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) -> Score:
-    return Score(
+def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) -> BacktestScore:
+    return BacktestScore(
         row_id=row.id,
         source_id=row.source_id,
         regimes=(row.dataset, family(row.cluster_id), row.sharding, f"recompute {row.recompute}"),
@@ -246,7 +246,7 @@ def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) 
 # ------------------------------------------------------------------------------------------- series
 
 
-def from_one_point(kind: Scaling) -> list[Score]:
+def from_one_point(kind: Scaling) -> list[BacktestScore]:
     """Along each series with a layout, from its smallest count: the analytic shape through one measured point."""
     scores = []
     for name, first, later in _from_smallest(kind, with_layout=True):
@@ -258,7 +258,7 @@ def from_one_point(kind: Scaling) -> list[Score]:
     return scores
 
 
-def at_constant_rate(kind: Scaling, share: float = 1.0, with_layout: bool = False) -> list[Score]:
+def at_constant_rate(kind: Scaling, share: float = 1.0, with_layout: bool = False) -> list[BacktestScore]:
     """The same from the same point, at its rate per accelerator (linear scaling), or at a flat share of it."""
     return [
         _point_score(name, point, share * first.throughput)
@@ -267,7 +267,7 @@ def at_constant_rate(kind: Scaling, share: float = 1.0, with_layout: bool = Fals
     ]
 
 
-def from_two_points(kind: Scaling, law: Law) -> list[Score]:
+def from_two_points(kind: Scaling, law: Law) -> list[BacktestScore]:
     """Along each series of three counts or more, from its two smallest: the law through both."""
     scores = []
     for name, points in _series(kind, with_layout=False):
@@ -304,8 +304,8 @@ def _point_of(row: ThroughputRow | ScalingRow) -> _Point:
     return _Point(row.source_id, row.gpu_count, row.tokens_per_second_per_gpu, row, row.reason)
 
 
-def _point_score(name: str, point: _Point, predicted: float, sigma_ln: float | None = None) -> Score:
-    return Score(
+def _point_score(name: str, point: _Point, predicted: float, sigma_ln: float | None = None) -> BacktestScore:
+    return BacktestScore(
         row_id=f"{name}-{point.accelerator_count}",
         source_id=point.source_id,
         regimes=(name,),
@@ -316,12 +316,12 @@ def _point_score(name: str, point: _Point, predicted: float, sigma_ln: float | N
     )
 
 
-def without_a_reason(scores: Iterable[Score]) -> list[Score]:
+def without_a_reason(scores: Iterable[BacktestScore]) -> list[BacktestScore]:
     """The rows for which no reason of a miss is known."""
     return [score for score in scores if score.reason is None]
 
 
-def dataset_medians(scores: Iterable[Score]) -> dict[str, float]:
+def dataset_medians(scores: Iterable[BacktestScore]) -> dict[str, float]:
     """The median absolute error of each dataset, in percent."""
     groups: dict[str, list[float]] = {}
     for score in scores:

@@ -43,7 +43,7 @@ GpuName = Annotated[
 PresetName = Annotated[
     str,
     Meta(
-        min_length=1,
+        pattern="^[ -~]+$",
         max_length=100,
         description="Interconnect id (`GET /v1/interconnects`).",
         examples=["ib-ndr-400", "eth-10-tcp"],

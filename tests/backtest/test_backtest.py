@@ -15,10 +15,10 @@ from service.backtest.hours import (
     states_utilisation,
     step_to_bill,
 )
-from service.backtest.operations import Report, report
+from service.backtest.operations import BacktestReport, report
 from service.backtest.runs import load_published_runs, load_throughput
 from service.backtest.scores import (
-    Score,
+    BacktestScore,
     binomial_chance,
     bootstrap_interval,
     lead_interval,
@@ -39,12 +39,14 @@ from service.backtest.throughput import (
 
 
 @pytest.fixture(scope="module")
-def told() -> Report:
+def told() -> BacktestReport:
     return report()
 
 
-def a_score(source_id: str = "a", predicted: float = 110.0, sigma_ln: float | None = None, row_id: str = "x") -> Score:
-    return Score(
+def a_score(
+    source_id: str = "a", predicted: float = 110.0, sigma_ln: float | None = None, row_id: str = "x"
+) -> BacktestScore:
+    return BacktestScore(
         row_id=row_id,
         source_id=source_id,
         regimes=("here",),
@@ -75,13 +77,13 @@ def test_with_the_layout_given_both_baselines_are_beaten() -> None:
         assert lead_interval(ours, baseline)[0] > 0
 
 
-def test_with_the_layout_searched_both_baselines_have_larger_medians(told: Report) -> None:
+def test_with_the_layout_searched_both_baselines_have_larger_medians(told: BacktestReport) -> None:
     section = next(part for part in told.sections if part.name == "throughput, layout searched")
     ours, flat, family = (line.summary.median for line in section.lines[:3])
     assert ours < min(flat, family)
 
 
-def test_told_of_the_recompute_the_search_errs_less(told: Report) -> None:
+def test_told_of_the_recompute_the_search_errs_less(told: BacktestReport) -> None:
     free, informed = (
         next(part for part in told.sections if part.name == name).lines[0].summary.p90
         for name in ("throughput, layout searched", "throughput, searched, recompute told")
@@ -112,14 +114,14 @@ def test_a_stated_mfu_predicts_hours_better_than_both_baselines() -> None:
     assert ours < summarised(hours_by_family_median(runs, load_published_runs())).median
 
 
-def test_without_one_dense_runs_are_within_a_third_and_better_than_both_baselines(told: Report) -> None:
+def test_without_one_dense_runs_are_within_a_third_and_better_than_both_baselines(told: BacktestReport) -> None:
     section = next(part for part in told.sections if part.name == "GPU-hours, none stated, dense runs")
     ours, flat, family = (line.summary.median for line in section.lines[:3])
     assert ours < 33
     assert ours < min(flat, family)
 
 
-def test_benchmarks_in_narrow_precisions_are_not_out_of_all_bounds(told: Report) -> None:
+def test_benchmarks_in_narrow_precisions_are_not_out_of_all_bounds(told: BacktestReport) -> None:
     section = next(part for part in told.sections if part.name.strip() == "by precision")
     fp8 = next(line.summary for line in section.lines if line.name == "fp8")
     assert fp8.median < 60
@@ -130,29 +132,34 @@ def test_the_step_to_bill_factor_is_what_was_published() -> None:
         assert 1.1 < step_to_bill(run, run.reported_gpu_hours) < 1 / 0.75
 
 
-def test_every_row_is_scored_or_named(told: Report) -> None:
+def test_every_row_is_scored_or_named(told: BacktestReport) -> None:
     every = {row.id for row in load_throughput()}
-    for name, scores in told.rows:
+    for name, scores in ((part.name, part.scores) for part in told.rows):
         if name.startswith("throughput"):
             section = next(part for part in told.sections if part.name == name)
             assert {score.row_id for score in scores} | set(section.unpredicted) == every
-    hours = [score.row_id for name, scores in told.rows if "GPU-hours" in name for score in scores]
+    hours = [
+        score.row_id
+        for name, scores in ((part.name, part.scores) for part in told.rows)
+        if "GPU-hours" in name
+        for score in scores
+    ]
     assert set(hours) == {run.id for run in load_published_runs()}
 
 
-def test_both_baselines_stand_on_the_rows_that_were_predicted(told: Report) -> None:
+def test_both_baselines_stand_on_the_rows_that_were_predicted(told: BacktestReport) -> None:
     for section in told.sections:
         if section.lines[0].name == "predicted":
             assert len({line.summary.rows for line in section.lines[:3]}) == 1
 
 
-def test_a_goal_is_reached_or_missed_by_something(told: Report) -> None:
+def test_a_goal_is_reached_or_missed_by_something(told: BacktestReport) -> None:
     assert len(told.goals) > 10
     for goal in told.goals:
         assert goal.reached == (goal.missed_by == 0)
 
 
-def test_the_report_is_the_same_every_time(told: Report) -> None:
+def test_the_report_is_the_same_every_time(told: BacktestReport) -> None:
     """Another process, with another order of hashes, prints the same bytes."""
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-m", "service.backtest", "--rows"]
@@ -160,7 +167,7 @@ def test_the_report_is_the_same_every_time(told: Report) -> None:
     assert printed.splitlines() == list(lines(told, with_rows=True))
 
 
-def test_the_table_shows_every_goal_and_every_reason(told: Report) -> None:
+def test_the_table_shows_every_goal_and_every_reason(told: BacktestReport) -> None:
     text = "\n".join(lines(told, with_rows=True))
     assert all(goal.name in text for goal in told.goals)
     assert all(run.reason in text for run in load_published_runs() if run.reason)

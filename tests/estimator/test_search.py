@@ -145,6 +145,29 @@ def test_pipelines_shard_optimizer_states_only_unless_asked() -> None:
     assert {layout.tensor for layout in asked} == {1, 2, 4, 8}  # within a node
 
 
+@pytest.mark.parametrize(
+    ("workload", "given"),
+    [
+        (a_workload(global_batch_sequences=48), Layout()),
+        (a_workload(global_batch_sequences=48), Layout(context=2)),
+        (a_workload(ffn_hidden=4098), Layout()),
+    ],
+)
+def test_every_layout_asked_about_can_be(workload: Workload, given: Layout) -> None:
+    asked = []
+
+    def fits(layout: Layout) -> bool:
+        asked.append(layout)
+        return False
+
+    find_fastest_layout(workload, H100, 32, fits, Choices(given=given))
+    assert any(layout.interleave > 1 for layout in asked)
+    for layout in asked:
+        check_layout(workload, layout, 32)
+        assert layout.context == given.context
+        assert layout.interleave == 1 or microbatches(workload, layout, 32) % layout.pipeline == 0
+
+
 def test_what_cannot_fit_is_not_asked_again_for_a_larger_microbatch() -> None:
     asked: dict[tuple[int, int, int, str], list[int]] = {}
 
