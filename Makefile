@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
-COMPILE := $(BIN)/uv pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
+COMPILE := $(BIN)/uv --system-certs pip compile pyproject.toml --group build --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --python-version 3.11 --quiet
 
 help: ## What there is to make
