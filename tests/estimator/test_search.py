@@ -168,6 +168,27 @@ def test_every_layout_asked_about_can_be(workload: Workload, given: Layout) -> N
         assert layout.interleave == 1 or microbatches(workload, layout, 32) % layout.pipeline == 0
 
 
+def test_every_split_of_the_layers_is_asked_about() -> None:
+    asked = []
+
+    def fits(layout: Layout) -> bool:
+        asked.append((layout.pipeline, layout.interleave))
+        return False
+
+    find_fastest_layout(a_workload(global_batch_sequences=320), H100, 160, fits)
+    # 8 layers, or 10 with the embedding and the loss, in stages of equal chunks.
+    assert set(asked) == {
+        (1, 1),
+        *((2, chunks) for chunks in (1, 2, 4, 5)),
+        (4, 1),
+        (4, 2),
+        (5, 1),
+        (5, 2),
+        (8, 1),
+        (10, 1),
+    }
+
+
 def test_what_cannot_fit_is_not_asked_again_for_a_larger_microbatch() -> None:
     asked: dict[tuple[int, int, int, str], list[int]] = {}
 
