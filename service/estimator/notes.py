@@ -46,8 +46,8 @@ def _low_efficiency(run: Run) -> Note:
     return Note(
         "scaling_efficiency_low",
         "warning",
-        f"Scaling efficiency is {run.efficiency_percent:f} %, below {LOW_EFFICIENCY_PERCENT} %: much of the "
-        "compute is paid for waiting. Fewer GPUs, a faster interconnect, gradient accumulation or a better "
+        f"Scaling efficiency is {run.efficiency_percent.normalize():f} %, below {LOW_EFFICIENCY_PERCENT} %: much of "
+        "the compute is paid for waiting. Fewer GPUs, a faster interconnect, gradient accumulation or a better "
         "parallel layout usually cost less.",
     )
 

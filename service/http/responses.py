@@ -15,7 +15,6 @@ def json_headers(body: bytes, media_type: bytes = b"application/json") -> list[H
     return [
         (b"content-type", media_type),
         (b"content-length", b"%d" % len(body)),
-        (b"x-content-type-options", b"nosniff"),
     ]
 
 
