@@ -29,6 +29,7 @@ MINOR_DIGITS: dict[str, int] = {
     for currency in sorted(iso4217.Currency, key=lambda currency: currency.code)
     if currency.exponent is not None
 }
+_NOTHING = {code: Decimal(0).scaleb(-digits) for code, digits in MINOR_DIGITS.items()}
 _QUANTA = {code: Decimal(1).scaleb(-digits) for code, digits in MINOR_DIGITS.items()}
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ class exact_arithmetic:  # noqa: N801  # used as a function: half the time of de
 def to_minor_unit(amount: Decimal, currency: str) -> Decimal:
     """One money line: rounded half-up to the currency's minor unit."""
     return amount.quantize(_QUANTA[currency], ROUND_HALF_UP)
+
+
+def nothing(currency: str) -> Decimal:
+    """A money line of zero."""
+    return _NOTHING[currency]
 
 
 def unit_price(amount: Decimal, currency: str) -> Decimal:

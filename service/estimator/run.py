@@ -9,11 +9,10 @@ from service.estimator.inputs import Run
 from service.estimator.notes import notes_on
 from service.estimator.results import Assumption, Cost, CostLine, Duration, Estimate, UnitCosts
 from service.estimator.verdict import judge
-from service.money import MAX_INTEGER_DIGITS, exact_arithmetic, number, to_minor_unit, unit_price
+from service.money import MAX_INTEGER_DIGITS, exact_arithmetic, nothing, number, to_minor_unit, unit_price
 from service.units import HOURS_PER_DAY, PERCENT
 
 _ONE = Decimal(1)
-_ZERO = Decimal(0)
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 _HALF_A_SECOND = 500_000
 _LAST_SECOND = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
@@ -42,7 +41,7 @@ def _estimate(run: Run) -> Estimate:
     bill = _bill(
         run, gpu_count, hours_divisor * price_divisor, price_divisor, shown_gpu_hours, number(rework_gpu_hours)
     )
-    finish_at = _finish(run.start_at, expected)
+    finish_at = None if run.start_at is None else _finish(run.start_at, expected)
     ideal_hours = run.hours / hours_divisor
     return Estimate(
         cost=bill,
@@ -52,7 +51,7 @@ def _estimate(run: Run) -> Estimate:
             wall_clock_days=number(wall_clock / HOURS_PER_DAY),
             expected_wall_clock_hours=number(expected),
             expected_wall_clock_days=number(expected / HOURS_PER_DAY),
-            finish_at=_to_the_second(run.start_at, finish_at),
+            finish_at=None if finish_at is None else _to_the_second(finish_at, run.start_at),
         ),
         gpu_hours=shown_gpu_hours,
         expected_gpu_hours=number(expected_gpu_hours),
@@ -61,7 +60,7 @@ def _estimate(run: Run) -> Estimate:
             per_ideal_gpu_hour=unit_price(bill.total / (gpu_count * ideal_hours), run.currency),
             per_million_tokens=None,
         ),
-        verdict=judge(run, bill.total, finish_at),
+        verdict=None if run.budget is None else judge(run, run.budget, bill.total, finish_at),
         assumptions=run.assumptions + _derived(run, price_divisor),
         notes=notes_on(run),
         model_version=MODEL_VERSION,
@@ -97,7 +96,7 @@ def _bill(
         total=total,
         compute=compute,
         rework=rework,
-        idle=to_minor_unit(_ZERO, currency),
+        idle=nothing(currency),
         storage=storage,
         egress=egress,
         scaling_loss=loss,
@@ -143,10 +142,8 @@ def _bill(
     )
 
 
-def _finish(start_at: datetime.datetime | None, expected_hours: Decimal) -> datetime.datetime | None:
-    """Start plus expected wall clock, to the microsecond; None without a start."""
-    if start_at is None:
-        return None
+def _finish(start_at: datetime.datetime, expected_hours: Decimal) -> datetime.datetime:
+    """Start plus expected wall clock, to the microsecond."""
     microseconds = (expected_hours * _MICROSECONDS_PER_HOUR).quantize(_ONE, ROUND_HALF_UP)
     try:
         return start_at + datetime.timedelta(microseconds=int(microseconds))
@@ -156,17 +153,17 @@ def _finish(start_at: datetime.datetime | None, expected_hours: Decimal) -> date
         ) from None
 
 
-def _to_the_second(start_at: datetime.datetime | None, finish_at: datetime.datetime | None) -> datetime.datetime | None:
+def _to_the_second(finish_at: datetime.datetime, start_at: datetime.datetime | None) -> datetime.datetime:
     """The finish as it is shown: rounded half up, and never before the start. Verdicts use the unrounded one."""
-    if start_at is None or finish_at is None:
-        return None
     whole = finish_at.replace(microsecond=0)
     if finish_at.microsecond >= _HALF_A_SECOND and whole < _LAST_SECOND:
         whole += datetime.timedelta(seconds=1)
-    return max(whole, start_at)
+    return whole if start_at is None else max(whole, start_at)
 
 
 def _derived(run: Run, price_divisor: Decimal) -> tuple[Assumption, ...]:
+    if run.priced_per == "gpu" and run.basis == "per_gpu":
+        return ()
     derived = []
     if run.priced_per == "node":
         per_gpu = unit_price(run.price / price_divisor, run.currency)

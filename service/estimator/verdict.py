@@ -12,11 +12,8 @@ from service.units import PERCENT
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("exceeded", "warn", "ok")
 
 
-def judge(run: Run, total: Decimal, finish_at: datetime.datetime | None) -> Verdict | None:
-    """The verdict, or None where no budget was given; BrokenRule for a budget that cannot be judged."""
-    budget = run.budget
-    if budget is None:
-        return None
+def judge(run: Run, budget: Budget, total: Decimal, finish_at: datetime.datetime | None) -> Verdict:
+    """The verdict; BrokenRule for a budget that cannot be judged."""
     if budget.amount is None and budget.deadline is None:
         raise BrokenRule.at("/budget", "Give an amount, a deadline, or both")
     by_cost = _judge_cost(budget, run, total) if budget.amount is not None else None
