@@ -43,27 +43,27 @@ def _estimate(run: Run) -> Estimate:
     )
     finish_at = None if run.start_at is None else _finish(run.start_at, expected)
     ideal_hours = run.hours / hours_divisor
-    return Estimate(
-        cost=bill,
-        duration=Duration(
-            ideal_hours=number(ideal_hours),
-            wall_clock_hours=number(wall_clock),
-            wall_clock_days=number(wall_clock / HOURS_PER_DAY),
-            expected_wall_clock_hours=number(expected),
-            expected_wall_clock_days=number(expected / HOURS_PER_DAY),
-            finish_at=None if finish_at is None else _to_the_second(finish_at, run.start_at),
+    return Estimate(  # in the order of its fields
+        bill,
+        Duration(
+            number(ideal_hours),
+            number(wall_clock),
+            number(wall_clock / HOURS_PER_DAY),
+            number(expected),
+            number(expected / HOURS_PER_DAY),
+            None if finish_at is None else _to_the_second(finish_at, run.start_at),
         ),
-        gpu_hours=shown_gpu_hours,
-        expected_gpu_hours=number(expected_gpu_hours),
-        unit_costs=UnitCosts(
+        shown_gpu_hours,
+        number(expected_gpu_hours),
+        UnitCosts(
             per_gpu_hour=unit_price(bill.total / expected_gpu_hours, run.currency),
             per_ideal_gpu_hour=unit_price(bill.total / (gpu_count * ideal_hours), run.currency),
             per_million_tokens=None,
         ),
-        verdict=None if run.budget is None else judge(run, run.budget, bill.total, finish_at),
-        assumptions=run.assumptions + _derived(run, price_divisor),
-        notes=notes_on(run),
-        model_version=MODEL_VERSION,
+        None if run.budget is None else judge(run, run.budget, bill.total, finish_at),
+        run.assumptions + _derived(run, price_divisor),
+        notes_on(run),
+        MODEL_VERSION,
     )
 
 
@@ -91,17 +91,17 @@ def _bill(
         fields = ("/cluster/gpu_count", "/work/hours", "/price/amount")
         raise BrokenRule(told + ".", tuple(Fault("body", field, told) for field in fields))
     per_gpu_hour = unit_price(run.price / price_divisor, currency)
-    return Cost(
-        currency=currency,
-        total=total,
-        compute=compute,
-        rework=rework,
-        idle=nothing(currency),
-        storage=storage,
-        egress=egress,
-        scaling_loss=loss,
-        non_gpu_percent=number((storage + egress) * PERCENT / total) if total else None,
-        lines=(
+    return Cost(  # in the order of its fields
+        currency,
+        total,
+        compute,
+        rework,
+        nothing(currency),
+        storage,
+        egress,
+        loss,
+        number((storage + egress) * PERCENT / total) if total else None,
+        (
             CostLine(
                 "compute",
                 "GPU time at the given scaling efficiency",

@@ -24,7 +24,7 @@ class Straight:
 
     def __init__(self, app: ASGIApp, kind: type[Any], answer: Callable[[Any], bytes]) -> None:
         self._app = app
-        self._kind = kind
+        self._decoder = msgspec.json.Decoder(kind, strict=True, dec_hook=read_custom)
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,9 +44,10 @@ class Straight:
         if message.get("more_body") or len(body) > MAX_BODY_BYTES or b"\\" in body or not body.isascii():
             return None
         try:
-            document = distinct_document(body)
-            return self._answer(msgspec.convert(document, self._kind, strict=True, dec_hook=read_custom))
-        except (msgspec.MsgspecError, DuplicateKey, RecursionError, TraincostError):
+            decoded = self._decoder.decode(body)
+            distinct_document(body)
+            return self._answer(decoded)
+        except (msgspec.DecodeError, DuplicateKey, RecursionError, TraincostError):
             return None
 
 
