@@ -7,6 +7,7 @@
     │   ├── AmbiguousName     a name that fits several entries; they are named
     │   └── NotYetAvailable   an announced part, refused unless asked for
     ├── NotFound              no such stored thing, or no such catalogue path
+    ├── Conflict              what was asked cannot be done to things as they stand
     ├── PreconditionRequired  a write to an existing thing without If-Match
     ├── PreconditionFailed    a write based on a version that is gone
     ├── Unavailable           the database does not answer; try again
@@ -101,6 +102,12 @@ class NotFound(TraincostError):
         """No `what` with this name, which stood in the path."""
         detail = f"No {what} is called {name!r}."
         return cls(detail, (Fault("path", parameter, detail),))
+
+
+class Conflict(TraincostError):
+    """What was asked cannot be done to things as they stand; another request must change them first."""
+
+    code = "conflict"
 
 
 class PreconditionRequired(TraincostError):

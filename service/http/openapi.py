@@ -39,6 +39,7 @@ that name each bad field. HEAD is answered wherever GET is.
 _ERRORS = {
     "400": ("BadRequest", "The body is no JSON, or a query, path or header parameter cannot be read."),
     "404": ("NotFound", "There is nothing by this name."),
+    "409": ("Conflict", "Things as they stand do not allow it."),
     "412": ("PreconditionFailed", "The version that the write is based on is not the current one."),
     "413": ("BodyTooLarge", "The body has more than 1,000,000 bytes."),
     "415": ("UnsupportedMediaType", "The body is not labelled as JSON."),

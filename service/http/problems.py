@@ -50,6 +50,9 @@ KINDS: dict[str, Kind] = {
     "method-not-allowed": Kind(
         405, "Method not allowed", "The path exists and does not answer to this method; see Allow."
     ),
+    "conflict": Kind(
+        409, "Conflict", "Things as they stand do not allow it, such as a name that another object holds by now."
+    ),
     "precondition-failed": Kind(
         412,
         "Precondition failed",

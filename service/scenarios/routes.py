@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from litestar import Request, Router, delete, get, patch, put
+from litestar import Request, Router, delete, get, patch, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody, PathParameter
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -158,9 +158,24 @@ async def delete_scenario(
 ) -> None:
     """Delete a scenario.
 
-    Needs If-Match. Its name is free again; what it stood for stays in the database.
+    Needs If-Match. Its name is free again; what it stood for stays in the database, and can be restored.
     """
     await store.delete_scenario(writer, _name(name), read_preconditions(request))
+
+
+@post(
+    "/{name:str}/restore",
+    status_code=200,
+    operation_id="restoreScenario",
+    opt=About(headers=("ETag",), success="Restored.", database=True, errors=("409", "422")).as_opt(),
+)
+async def restore_scenario(name: Name, writer: NamedDependency[AsyncConnection]) -> JSON[Scenario]:
+    """Restore a deleted scenario.
+
+    The one that was deleted last under this name, with its stored answer unchanged; 409 if the name is taken again.
+    """
+    restored = await store.restore_scenario(writer, _name(name))
+    return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 
 def _name(raw: str) -> str:
@@ -171,7 +186,7 @@ def scenario_router(reading: Connect, writing: Connect) -> Router:
     """The routes, given how to get a connection for reading and a transaction for writing."""
     return Router(
         "/v1/scenarios",
-        route_handlers=[list_scenarios, get_scenario, put_scenario, patch_scenario, delete_scenario],
+        route_handlers=[list_scenarios, get_scenario, put_scenario, patch_scenario, delete_scenario, restore_scenario],
         dependencies={"reader": Provide(reading), "writer": Provide(writing)},
         dto=StrictBody,
         request_class=FastRequest,

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, insert, select, tuple_, up
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import BrokenRule, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
 from service.estimates.operations import estimate, in_utc
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
@@ -61,6 +61,16 @@ _LIVE = (_COLUMNS.project_id == DEFAULT_PROJECT_ID, _COLUMNS.deleted_at.is_(None
 # Built once: putting a statement together takes longer than running it.
 _BY_NAME = select(*_SHOWN).where(*_LIVE, _COLUMNS.name_key == bindparam("key"))
 
+_LAST_DELETED = (
+    select(*_SHOWN)
+    .where(
+        _COLUMNS.project_id == DEFAULT_PROJECT_ID,
+        _COLUMNS.deleted_at.is_not(None),
+        _COLUMNS.name_key == bindparam("key"),
+    )
+    .order_by(_COLUMNS.deleted_at.desc(), _COLUMNS.id.desc())
+    .limit(1)
+)
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -140,6 +150,39 @@ async def delete_scenario(connection: AsyncConnection, name: str, preconditions:
     await _update(connection, row, {"deleted_at": _now()})
 
 
+async def restore_scenario(connection: AsyncConnection, name: str) -> Stored:
+    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
+    deleted = (await connection.execute(_LAST_DELETED, {"key": name_key(name)})).one_or_none()
+    if deleted is None:
+        raise NotFound.named("deleted scenario", name)
+    if await _find_row(connection, name) is not None:
+        raise _name_taken(name)
+    statement = (
+        update(scenarios)
+        .where(_COLUMNS.id == deleted.id, _COLUMNS.version == deleted.version, _COLUMNS.deleted_at.is_not(None))
+        .values(version=deleted.version + 1, updated_at=_now(), deleted_at=None)
+        .returning(*_SHOWN)
+    )
+    try:
+        row = (await connection.execute(statement)).one_or_none()
+    except IntegrityError as error:
+        if not _is_name_taken(error):
+            raise
+        raise _name_taken(name) from None
+    if row is None:  # somebody else restored it between our look and our write
+        raise _name_taken(name)
+    return _stored(row)
+
+
+def _is_name_taken(error: IntegrityError) -> bool:
+    return any(sign in str(error.orig) for sign in _NAME_TAKEN)
+
+
+def _name_taken(name: str) -> Conflict:
+    told = f"There is another scenario called {name!r} by now: delete it first, or leave this one deleted."
+    return Conflict(told, (Fault("path", "name", told),))
+
+
 async def list_scenarios(connection: AsyncConnection, asked: ScenarioQuery) -> ScenarioPage:
     """One page in a stable order."""
     descending = asked.sort.startswith("-")
@@ -204,7 +247,7 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
     try:
         row = (await connection.execute(statement)).one()
     except IntegrityError as error:
-        if not any(sign in str(error.orig) for sign in _NAME_TAKEN):
+        if not _is_name_taken(error):
             raise
         # Somebody created it between our look and our write.
         told = "Somebody else has just created this object: read it first."

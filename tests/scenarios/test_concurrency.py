@@ -57,3 +57,14 @@ async def test_creators_without_a_precondition_are_told_to_read_first(database_u
     async with client_of(database_url) as api:
         answers = await asyncio.gather(*(api.put(URL, json=body(i)) for i in range(WRITERS)))
         assert sorted(answer.status_code for answer in answers) == [201] + [428] * (WRITERS - 1)
+
+
+async def test_of_many_who_restore_one_does(database_url: str) -> None:
+    async with client_of(database_url) as api:
+        await api.put(URL, json=body(0))
+        await api.delete(URL, headers={"If-Match": "*"})
+        answers = await asyncio.gather(*(api.post(f"{URL}/restore") for _ in range(WRITERS)))
+        statuses = [answer.status_code for answer in answers]
+        assert statuses.count(200) == 1
+        assert set(statuses) <= {200, 404, 409}
+        assert (await api.get(URL)).json()["version"] == 3

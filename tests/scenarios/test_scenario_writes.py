@@ -286,3 +286,40 @@ async def test_replacing_by_another_spelling_keeps_the_name(stored_api: httpx.As
     await create(stored_api, "Alpha")
     answer = await stored_api.put("/v1/scenarios/ALPHA", json=BODY, headers={"If-Match": "*"})
     assert answer.json()["name"] == "Alpha"
+
+
+async def test_what_was_deleted_can_be_restored(stored_api: httpx.AsyncClient) -> None:
+    before = await create(stored_api)
+    await stored_api.delete(URL, headers={"If-Match": before.headers["etag"]})
+    restored = await stored_api.post(f"{URL}/restore")
+    assert restored.status_code == 200, restored.text
+    assert restored.headers["etag"] != before.headers["etag"]
+    assert (await stored_api.get(URL)).content == restored.content
+    raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    for field in ("name", "description", "labels", "request", "estimate", "created_at"):
+        assert bytes(raw.decode(restored.content)[field]) == bytes(raw.decode(before.content)[field])
+    stale = await stored_api.put(URL, json=BODY, headers={"If-Match": before.headers["etag"]})
+    assert stale.status_code == 412
+
+
+async def test_the_last_deleted_of_a_name_comes_back(stored_api: httpx.AsyncClient) -> None:
+    for description in ("older", "newer"):
+        await create(stored_api, description=description)
+        await stored_api.delete(URL, headers={"If-Match": "*"})
+    assert (await stored_api.post(f"{URL}/restore")).json()["description"] == "newer"
+
+
+async def test_a_name_that_is_taken_again_is_not_overwritten(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    await stored_api.delete(URL, headers={"If-Match": "*"})
+    taken = await create(stored_api, description="taken")
+    answer = await stored_api.post(f"{URL}/restore")
+    assert (answer.status_code, code(answer)) == (409, "conflict")
+    assert answer.json()["errors"][0]["pointer"] == "name"
+    assert (await stored_api.get(URL)).content == taken.content
+
+
+async def test_what_was_never_deleted_cannot_be_restored(stored_api: httpx.AsyncClient) -> None:
+    assert (await stored_api.post(f"{URL}/restore")).status_code == 404
+    await create(stored_api)
+    assert (await stored_api.post(f"{URL}/restore")).status_code == 404
