@@ -91,19 +91,19 @@ def _moved(error: BrokenRule, move: Callable[[Fault], Fault]) -> BrokenRule:
 
 def classic_request(query: ClassicQuery) -> EstimateRequest:
     """The seven query parameters as the request they stand for; what is not given stays not given."""
-    given = UNSET
+    absent = UNSET
     return EstimateRequest(
-        cluster=given if query.gpu_count is UNSET else Cluster(gpu_count=query.gpu_count),
-        work=given if query.ideal_gpu_hours is UNSET else inputs.GpuHoursWork("gpu_hours", query.ideal_gpu_hours),
-        scaling=given
+        cluster=absent if query.gpu_count is UNSET else Cluster(gpu_count=query.gpu_count),
+        work=absent if query.ideal_gpu_hours is UNSET else inputs.GpuHoursWork("gpu_hours", query.ideal_gpu_hours),
+        scaling=absent
         if query.scaling_efficiency_percent is UNSET
         else inputs.FixedScaling(query.scaling_efficiency_percent),
-        rework=given
+        rework=absent
         if query.failed_run_rework_percent is UNSET
         else inputs.BufferRework("buffer", query.failed_run_rework_percent),
-        price=given if query.gpu_cost_per_hour is UNSET else inputs.HourlyPrice("hourly", query.gpu_cost_per_hour),
-        storage=given if query.storage_cost is UNSET else inputs.FixedStorage("fixed", query.storage_cost),
-        egress=given if query.egress_cost is UNSET else inputs.FixedEgress("fixed", query.egress_cost),
+        price=absent if query.gpu_cost_per_hour is UNSET else inputs.HourlyPrice("hourly", query.gpu_cost_per_hour),
+        storage=absent if query.storage_cost is UNSET else inputs.FixedStorage("fixed", query.storage_cost),
+        egress=absent if query.egress_cost is UNSET else inputs.FixedEgress("fixed", query.egress_cost),
     )
 
 
