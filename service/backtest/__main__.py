@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from textwrap import wrap
 
 from service.backtest.operations import BacktestGoal, BacktestLine, BacktestReport, report
 from service.backtest.scores import BacktestScore
@@ -10,12 +11,6 @@ _NAME_WIDTH = 38
 _HEAD = (
     f"{'absolute error, percent':{_NAME_WIDTH}} rows src  median  (P5-P95 of sources) [one left out]   "
     "p90  worst  bias  P10-P90"
-)
-_NOTES = (
-    "The step model's constants, its factor for searched layouts and its spreads were fitted to most of these",
-    "throughput rows: there its errors and coverage are in-sample. No constant was fitted to the published runs here,",
-    "but the rule from step to bill was set with their usual gap in view, and its presets were read from Llama 3,",
-    "BLOOM and SmolLM3, which are among them.",
 )
 
 
@@ -34,7 +29,8 @@ def lines(told: BacktestReport, with_rows: bool = False) -> Iterator[str]:
             yield f"  nothing fits, not scored: {', '.join(section.unpredicted)}"
         yield from (_line(line) for line in section.lines)
     yield ""
-    yield from _NOTES
+    for note in told.notes:
+        yield from wrap(note, 112)
     yield ""
     yield "goals"
     yield from (_goal(goal) for goal in told.goals)
