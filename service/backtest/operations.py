@@ -84,8 +84,8 @@ NOTES = (
     "throughput rows: there its errors and coverage are in-sample.",
     "No constant was fitted to the published runs here, but the rule from step to bill was set with their usual gap in "
     "view, and its presets were read from Llama 3, BLOOM and SmolLM3, which are among them.",
-    "The line of dense runs without MLPerf was set apart after the results of all dense rows had been seen, and so were "
-    "batch sizes, shapes and the FP8 spread filled in; read both lines.",
+    "The line of dense runs without MLPerf was set apart after the results of all dense rows had been seen, and so "
+    "were batch sizes, shapes and the FP8 spread filled in; read both lines.",
     "Reasons for a miss were written with the row's utilisation in view: lines without a known reason flatter.",
 )
 
