@@ -68,6 +68,9 @@ bench: $(DEV) ## Measure side by side on one core each for server and load
 backtest: $(RUNTIME) ## Replay published runs: predicted against measured, beside two baselines
 	$(BIN)/python -m service.backtest
 
+refit: $(DEV) ## Fit the step model's constants again, whole sources held out; changes nothing
+	$(BIN)/python -m bench.refit
+
 fuzz: $(DEV) ## Over 20,000 generated requests against a live server
 	$(BIN)/python -m tests.fuzz
 
@@ -81,4 +84,4 @@ format: $(DEV) ## Format and mend what can be mended by itself
 clean: ## Remove what was made
 	rm -rf $(VENV) contract/node_modules contract/build .hypothesis .schemathesis .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help run test check check-lock check-openapi openapi lock contract browser bench backtest fuzz soak format clean
+.PHONY: help run test check check-lock check-openapi openapi lock contract browser bench backtest refit fuzz soak format clean

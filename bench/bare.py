@@ -6,30 +6,27 @@ same body. No estimate is made.
 """
 
 from decimal import Decimal
-from typing import Literal
 
 from litestar import Litestar, Response, post
 from litestar.params import JSONBody
 from msgspec import UNSET, Struct, UnsetType
 
 from bench.traffic import usual_answer
-from service.estimates.schemas import Cluster, Scaling
+from service.estimates.schemas import ClassicScaling, Cluster
 from service.estimator.inputs import DEFAULT_WARN_PERCENT, BufferRework, Currency, GpuHoursWork, Instant, PricedPer
 
 
-class HourlyPrice(Struct, frozen=True, forbid_unknown_fields=True):
+class HourlyPrice(Struct, frozen=True, forbid_unknown_fields=True, tag="hourly", tag_field="kind"):
     """As the service's, with a plain Decimal."""
 
-    kind: Literal["hourly"]
     amount: Decimal
     currency: Currency | UnsetType = UNSET
     per: PricedPer | UnsetType = UNSET
 
 
-class FixedAmount(Struct, frozen=True, forbid_unknown_fields=True):
+class FixedAmount(Struct, frozen=True, forbid_unknown_fields=True, tag="fixed", tag_field="kind"):
     """As the service's storage and egress, with a plain Decimal."""
 
-    kind: Literal["fixed"]
     amount: Decimal
 
 
@@ -46,7 +43,7 @@ class EstimateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     cluster: Cluster | UnsetType = UNSET
     work: GpuHoursWork | UnsetType = UNSET
-    scaling: Scaling | UnsetType = UNSET
+    scaling: ClassicScaling | UnsetType = UNSET
     rework: BufferRework | UnsetType = UNSET
     price: HourlyPrice | UnsetType = UNSET
     storage: FixedAmount | UnsetType = UNSET

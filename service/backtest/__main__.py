@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from service.backtest.operations import BacktestGoal, BacktestLine, BacktestReport, report
-from service.backtest.scores import BacktestScore
+from service.backtest.scores import BacktestScore, BoundScore, ShareScore
 
 _NAME_WIDTH = 38
 _HEAD = (
@@ -22,6 +22,10 @@ def main(arguments: list[str]) -> None:
 def lines(told: BacktestReport, with_rows: bool = False) -> Iterator[str]:
     """The report, line by line."""
     yield _HEAD
+    bootstrap = told.bootstrap
+    yield (
+        f"P5-P95 of the median: whole sources drawn with replacement {bootstrap.draws:,} times, seed {bootstrap.seed}"
+    )
     for section in told.sections:
         yield ""
         yield section.name
@@ -42,8 +46,8 @@ def lines(told: BacktestReport, with_rows: bool = False) -> Iterator[str]:
 
 def _line(line: BacktestLine) -> str:
     summary = line.summary
-    interval = f"({summary.interval_low:.1f}-{summary.interval_high:.1f})" if summary.sources > 1 else "-"
-    left_out = f"[{summary.left_out_low:.1f}-{summary.left_out_high:.1f}]" if summary.sources > 1 else "-"
+    interval = _range("({:.1f}-{:.1f})", summary.interval_low, summary.interval_high)
+    left_out = _range("[{:.1f}-{:.1f}]", summary.left_out_low, summary.left_out_high)
     coverage = "" if summary.coverage is None else f"{summary.coverage.inside}/{summary.coverage.rows}"
     return (
         f"  {line.name:{_NAME_WIDTH - 2}} {summary.rows:4} {summary.sources:3} {summary.median:7.1f}  "
@@ -52,14 +56,21 @@ def _line(line: BacktestLine) -> str:
     ).rstrip()
 
 
+def _range(form: str, low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else form.format(low, high)
+
+
 def _goal(goal: BacktestGoal) -> str:
     verdict = "reached" if goal.reached else f"MISSED by {goal.missed_by:.2g}"
     return f"  {goal.name}: {goal.figure:.3g}, {verdict}"
 
 
 def _row(score: BacktestScore) -> str:
+    unit = "points" if isinstance(score, (ShareScore, BoundScore)) else "%"
     reason = "" if score.reason is None else f"  ({score.reason})"
-    return f"  {score.row_id:40} {score.predicted:14.6g} {score.measured:14.6g} {score.error_percent:+7.1f} %{reason}"
+    return (
+        f"  {score.row_id:40} {score.predicted:14.6g} {score.measured:14.6g} {score.error_percent:+7.1f} {unit}{reason}"
+    )
 
 
 if __name__ == "__main__":

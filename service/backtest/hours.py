@@ -13,55 +13,51 @@ from typing import Literal
 from msgspec import Struct
 
 from service.backtest.runs import Cluster, PublishedRun
-from service.backtest.scores import P90_SIGMAS, BacktestScore
-from service.backtest.throughput import FLAT_MFU, family, found_layout, machine_of
+from service.backtest.scores import BacktestScore
+from service.backtest.throughput import FLAT_MFU, found_layout, machine_of
 from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops
 from service.catalog.models import get_model
 from service.catalog.schemas import Accelerator
 from service.estimator.constants import SIGMA_LN_LAYOUT_SEARCHED, find_kernel_efficiency
-from service.estimator.flops import MOE_MFU_HIGH, MOE_MFU_LOW, billed_mfu, six_nd_flops
-from service.estimator.parallelism import Workload
+from service.estimator.flops import billed_mfu, six_nd_flops
+from service.estimator.parallelism import ASSUMED_BATCH_TOKENS, Workload, divisible_batch, workload_of
 from service.estimator.reliability import (
     INSTABILITY_PERCENT,
     PEOPLE_PERCENT,
     PRESETS,
-    Stops,
     hardware_failures_per_hour,
-    hours_by_cause,
     job_mttf_hours,
     optimal_interval_hours,
 )
+from service.estimator.rework import Stops, hours_by_cause
 from service.estimator.search import Choices, searched_tokens_per_second_per_gpu
-from service.estimator.shapes import ModelShape, head_dim_of, kv_heads_of
+from service.estimator.shapes import ModelShape
+from service.estimator.utilisation import (
+    LOW_PRECISION_FACTOR,
+    MOE_FACTOR,
+    OVERHEAD_PERCENT,
+    SIGMA_LN_LOW_PRECISION,
+    SIGMA_LN_MOE,
+    SIGMA_LN_STEP_TO_BILL,
+    family_of,
+    family_prior,
+)
 from service.units import PERCENT
 
 Method = Literal["stated", "searched", "prior"]
 
-# One step-to-bill rule: evaluation, ramp-up and hangs add 10 % to the productive hours, rework comes by cause.
-OVERHEAD_PERCENT = 10.0
-# Billed over step MFU of published runs is 0.75 to 0.95; taken as P10 and P90.
-SIGMA_LN_STEP_TO_BILL = math.log(0.95 / 0.75) / (2 * P90_SIGMAS)
 # From so many accelerators on somebody has automated restarts (Llama 3); below, an operator on call. Assumed.
 AUTOMATED_FROM_COUNT = 2048
 
-# A GPU family's step MFU, P10, P50 and P90, against its BF16 peak: 85 published rows of at least 64 GPUs and 7B
-# parameters, all attention counted. Elsewhere the usual 30, 40 and 50 %, assumed.
-PRIOR_MFU = {"a100": (0.34, 0.44, 0.58), "h100": (0.36, 0.42, 0.47)}
-ASSUMED_MFU = (0.30, 0.40, 0.50)
-# FP8 over BF16 in PyTorch: 1.27 to 1.45 (torchtitan), their geometric mean. MLPerf's own 1.77 would be a leak here.
-LOW_PRECISION_FACTOR = math.sqrt(1.27 * 1.45)
-SIGMA_LN_LOW_PRECISION = math.log(1.77 / 1.27) / (2 * P90_SIGMAS)
 # Full recompute in hardware FLOPs over model FLOPs (arXiv 2205.05198, section 5).
 FULL_RECOMPUTE = 4 / 3
 
 ASSUMED_COUNT = 512
 ASSUMED_SEQUENCE_TOKENS = 2048
-ASSUMED_BATCH_TOKENS = 4_194_304
 ASSUMED_VOCABULARY = 50_304
 ASSUMED_HEAD_DIM = 128
 # Hidden over layers of GPT-3 175B and of most 7B models.
 ASSUMED_HIDDEN_PER_LAYER = 128
-_LEAST_BATCH_PARTS = 4
 _WIDE = 4096
 _SECONDS_PER_HOUR = 3600
 _GPUS_PER_NODE = 8
@@ -171,12 +167,11 @@ def _by_stated_utilisation(run: PublishedRun) -> _Forecast | None:
 
 def _by_prior(run: PublishedRun) -> _Forecast:
     """The family's usual MFU against its BF16 peak; experts and narrow precisions by their published factors."""
-    low, middle, high = PRIOR_MFU.get(family(run.accelerator_id or "other"), ASSUMED_MFU)
-    sigma = math.log(high / low) / (2 * P90_SIGMAS)
-    if run.architecture == "moe":
-        middle *= math.sqrt(MOE_MFU_LOW * MOE_MFU_HIGH)
-        sigma = math.hypot(sigma, math.log(MOE_MFU_HIGH / MOE_MFU_LOW) / (2 * P90_SIGMAS))
-    hours = _step_hours(run, middle * _speed(run), _bf16_tflops(run) * _TERA)
+    usual = family_prior(family_of(run.accelerator_id or "other"))
+    moe = run.architecture == "moe"
+    mfu = usual.mfu * (MOE_FACTOR if moe else 1.0)
+    sigma = math.hypot(usual.sigma_ln, SIGMA_LN_MOE if moe else 0.0)
+    hours = _step_hours(run, mfu * _speed(run), _bf16_tflops(run) * _TERA)
     return _Forecast(hours * _attention_factor(run), sigma)
 
 
@@ -213,20 +208,9 @@ def _usual_cluster(gpu: Accelerator, network_gbps: float) -> Cluster:
 def _workload(run: PublishedRun, count: int) -> Workload:
     """The run's shape from the catalogue, else a GPT of its size, with the batch that it says or the usual one."""
     length = run.sequence_tokens or ASSUMED_SEQUENCE_TOKENS
-    batch = _divisible_batch(run.global_batch_sequences or ASSUMED_BATCH_TOKENS / length, count)
+    batch = divisible_batch(run.global_batch_sequences or ASSUMED_BATCH_TOKENS / length, count)
     shape = _usual_shape(run) if run.model_id is None else get_model(run.model_id).shape
-    return Workload(
-        layers=shape.layers,
-        hidden=shape.hidden,
-        heads=shape.heads,
-        kv_heads=kv_heads_of(shape),
-        head_dim=head_dim_of(shape),
-        ffn_hidden=shape.ffn_hidden,
-        ffn_matrices=shape.ffn_matrices,
-        vocabulary=shape.vocabulary,
-        sequence_length=length,
-        global_batch_sequences=batch,
-    )
+    return workload_of(shape, length, batch)
 
 
 def _usual_shape(run: PublishedRun) -> ModelShape:
@@ -254,15 +238,6 @@ def _usual_hidden(parameters: int) -> int:
     hidden = math.cbrt(ASSUMED_HIDDEN_PER_LAYER * parameters / 12)
     together = ASSUMED_HEAD_DIM * (4 if hidden < _WIDE else 8)
     return together * max(1, round(hidden / together))
-
-
-def _divisible_batch(sequences: float, count: int) -> int:
-    """About so many sequences, in equal parts for as many of the accelerators as can have some."""
-    twos = count & -count
-    odd = count // twos
-    while twos > 1 and odd * twos * _LEAST_BATCH_PARTS > sequences:
-        twos //= 2
-    return odd * twos * max(1, round(sequences / (odd * twos)))
 
 
 def _step_hours(run: PublishedRun, mfu: float, peak: float) -> float:
@@ -296,7 +271,7 @@ def _billed(run: PublishedRun) -> float:
 
 
 def _kind(run: PublishedRun) -> tuple[str, bool]:
-    return family(run.accelerator_id or "other"), _is_16_bit(run)
+    return family_of(run.accelerator_id or "other"), _is_16_bit(run)
 
 
 def _is_16_bit(run: PublishedRun) -> bool:
@@ -307,7 +282,7 @@ def _score(run: PublishedRun, predicted: float, sigma_ln: float | None = None) -
     return BacktestScore(
         row_id=run.id,
         source_id=run.source_id,
-        regimes=(run.hours_basis, family(run.accelerator_id or "other"), run.precision, run.architecture),
+        regimes=(run.hours_basis, family_of(run.accelerator_id or "other"), run.precision, run.architecture),
         predicted=predicted,
         measured=run.reported_gpu_hours,
         sigma_ln=sigma_ln,

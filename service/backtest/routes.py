@@ -21,7 +21,7 @@ _making = Lock()
 class BacktestQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """How much of it."""
 
-    rows: Annotated[bool, Meta(description="Every row with its prediction too, about 240 kB.")] = False
+    rows: Annotated[bool, Meta(description="Every row with its prediction too, about 350 kB.")] = False
 
 
 @get(

@@ -18,6 +18,11 @@ Share = Annotated[float, Meta(gt=0, lt=1)]
 Slug = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Text = Annotated[str, Meta(min_length=1)]
 Scaling = Literal["strong", "weak"]
+# What a reported share of effective time counts as lost. Failures: checkpoints, lost work and restarts. Billed:
+# everything that was paid for or waited for, evaluation and ramp-up too.
+RatioBasis = Literal["failures", "billed"]
+# What stopped a run. Allocations: the ends of a scheduler's time slices, mostly no failures.
+StopKind = Literal["all", "unexpected", "hardware", "allocations"]
 # Billed: what was paid for. Expected: the authors' plan. Benchmark: start to stop. Logged and ideal: steps alone.
 HoursBasis = Literal["billed", "expected", "benchmark", "logged", "ideal"]
 
@@ -83,6 +88,68 @@ class ScalingRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     source: Text
 
 
+class HeldOutRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the step model says of a ThroughputRow when its constants are fitted to the other sources only; beside it
+    what the constants said that were shipped at the time."""
+
+    id: Slug
+    source_id: Slug
+    held_out_tokens_per_second_per_gpu: Positive
+    shipped_tokens_per_second_per_gpu: Positive
+    fitted_on: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    source: Text
+
+
+class LayoutlessRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A measured throughput whose layout is not published, or not all of it. The shape is the catalogue's, else the
+    row's own; `fused` and `recompute` are None where the source does not say."""
+
+    id: Slug
+    source_id: Slug
+    model_id: Slug | None
+    layers: Count | None
+    hidden: Count | None
+    heads: Count | None
+    ffn_hidden: Count | None
+    vocabulary: Count | None
+    accelerator_id: Slug
+    gpu_count: Count
+    sequence_tokens: Count
+    global_batch_sequences: Count
+    precision: Precision
+    recompute: Recompute | None
+    fused: bool | None
+    tokens_per_second_per_gpu: Positive
+    assumed: Text | None
+    reason: Text | None
+    source: Text
+
+
+class ReliabilityRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often a run, or one node, stopped, and what share of its time was effective. Counts are of accelerators;
+    `includes` says in words what the share is of, `ratio_is_bound` that more than it was reached."""
+
+    id: Slug
+    name: Text
+    source_id: Slug
+    accelerator: Text | None
+    accelerator_count: Count
+    accelerators_per_node: Count
+    duration_days: Positive | None
+    failures: Count | None
+    mttf_hours: Positive | None
+    stops: StopKind | None
+    effective_time_ratio: Share | None
+    ratio_is_bound: bool | None
+    basis: RatioBasis | None
+    includes: Text | None
+    checkpoint_interval_hours: Positive | None
+    checkpoint_seconds: Positive | None
+    restart_minutes: Positive | None
+    reason: Text | None
+    source: Text
+
+
 class PublishedRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A training run and what it took. `model_id` is its shape in the catalogue. Shares are of the dense peak at its
     precision; `peak_tflops` stands in where the catalogue has no such accelerator."""
@@ -129,6 +196,24 @@ def load_clusters() -> tuple[Cluster, ...]:
 def load_throughput() -> tuple[ThroughputRow, ...]:
     """Every measured throughput with its layout, in the file's order."""
     return _read("throughput.csv", ThroughputRow)
+
+
+@cache
+def load_held_out() -> tuple[HeldOutRow, ...]:
+    """Every ThroughputRow by constants fitted without its source, in the order of the measured ones."""
+    return _read("held_out.csv", HeldOutRow)
+
+
+@cache
+def load_layoutless() -> tuple[LayoutlessRow, ...]:
+    """Every measured throughput without its layout, in the file's order."""
+    return _read("layoutless.csv", LayoutlessRow)
+
+
+@cache
+def load_reliability() -> tuple[ReliabilityRow, ...]:
+    """Every run or node whose failures or effective time are published, in the file's order."""
+    return _read("reliability.csv", ReliabilityRow)
 
 
 @cache

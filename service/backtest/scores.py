@@ -15,6 +15,7 @@ P90_SIGMAS = 1.2815515655446004
 COVERED_SHARE = 0.8
 DRAWS = 1000
 SEED = 20240817
+INTERVAL_PERCENTILES = (5.0, 95.0)
 
 
 class BacktestScore(Struct, frozen=True, kw_only=True):
@@ -31,6 +32,23 @@ class BacktestScore(Struct, frozen=True, kw_only=True):
     @property
     def error_percent(self) -> float:
         return PERCENT * (self.predicted / self.measured - 1)
+
+
+class ShareScore(BacktestScore, frozen=True, kw_only=True):
+    """A share of time, 0 to 1: its error is in percentage points."""
+
+    @property
+    def error_percent(self) -> float:
+        return PERCENT * (self.predicted - self.measured)
+
+
+class BoundScore(BacktestScore, frozen=True, kw_only=True):
+    """A share of which only a lower bound is published, `measured`: its error is how many percentage points are
+    missing to the bound, 0 if none is."""
+
+    @property
+    def error_percent(self) -> float:
+        return min(0.0, PERCENT * (self.predicted - self.measured))
 
 
 class IntervalCoverage(Struct, frozen=True):
@@ -54,18 +72,19 @@ _PERCENTS = (
 
 
 class ErrorSummary(Struct, frozen=True, kw_only=True, rename={name: f"{name}_percent" for name in _PERCENTS}):
-    """Absolute errors in percent. The interval resamples whole sources; the range leaves each of them out once;
-    `source_median` is the mean of the sources' medians, each source counted once."""
+    """Absolute errors in percent. The interval of the median resamples whole sources; the range leaves each of them
+    out once; neither is known of a single source. `source_median` is the mean of the sources' medians, each source
+    counted once."""
 
     rows: int
     sources: int
     median: float
     p90: float
     worst: float
-    interval_low: float
-    interval_high: float
-    left_out_low: float
-    left_out_high: float
+    interval_low: float | None
+    interval_high: float | None
+    left_out_low: float | None
+    left_out_high: float | None
     source_median: float
     bias_percent: float
     coverage: IntervalCoverage | None
@@ -75,7 +94,7 @@ def summarised(scores: Sequence[BacktestScore]) -> ErrorSummary:
     """What a table's line says of these rows; at least one."""
     errors = _errors_by_source(scores)
     every = [error for group in errors.values() for error in group]
-    low, high = bootstrap_interval(errors, median)
+    low, high = bootstrap_interval(errors, median) if len(errors) > 1 else (None, None)
     without = [
         median([error for other, group in errors.items() if other != source for error in group])
         for source in (errors if len(errors) > 1 else ())
@@ -88,8 +107,8 @@ def summarised(scores: Sequence[BacktestScore]) -> ErrorSummary:
         worst=max(every),
         interval_low=low,
         interval_high=high,
-        left_out_low=min(without, default=median(every)),
-        left_out_high=max(without, default=median(every)),
+        left_out_low=min(without, default=None),
+        left_out_high=max(without, default=None),
         source_median=fmean(median(group) for group in errors.values()),
         bias_percent=median(score.error_percent for score in scores),
         coverage=covered(scores),
@@ -118,7 +137,7 @@ def bootstrap_interval(
     values = list(groups.values())
     draws = stream(SEED, "backtest").integers(len(values), size=(DRAWS, len(values)))
     results = [statistic([value for index in drawn for value in values[index]]) for drawn in draws]
-    low, high = np.percentile(results, (5, 95))
+    low, high = np.percentile(results, INTERVAL_PERCENTILES)
     return float(low), float(high)
 
 
@@ -134,7 +153,7 @@ def lead_interval(ours: Sequence[BacktestScore], theirs: Sequence[BacktestScore]
     for drawn in draws:
         rows = [pair for index in drawn for pair in values[index]]
         leads.append(median(their for _, their in rows) - median(our for our, _ in rows))
-    low, high = np.percentile(leads, (5, 95))
+    low, high = np.percentile(leads, INTERVAL_PERCENTILES)
     return float(low), float(high)
 
 

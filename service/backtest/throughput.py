@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from service.backtest.runs import (
     Cluster,
+    HeldOutRow,
     Scaling,
     ScalingRow,
     ThroughputRow,
@@ -38,6 +39,7 @@ from service.estimator.search import (
 )
 from service.estimator.shapes import ModelShape
 from service.estimator.step import Machine, step_seconds, tokens_per_second_per_gpu
+from service.estimator.utilisation import family_of
 
 FLAT_MFU = 0.40
 FLAT_SCALING = 0.80
@@ -64,6 +66,12 @@ def with_layout_given(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
     return [_score(row, modelled(row), SIGMA_LN_LAYOUT_GIVEN) for row in rows]
 
 
+def with_source_held_out(rows: Iterable[ThroughputRow], held_out: Iterable[HeldOutRow]) -> list[BacktestScore]:
+    """Each row by the step model with constants that were fitted without its source; its own layout given."""
+    told = {row.id: row.held_out_tokens_per_second_per_gpu for row in held_out}
+    return [_score(row, told[row.id], SIGMA_LN_LAYOUT_GIVEN) for row in rows]
+
+
 def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = False) -> list[BacktestScore]:
     """Each row by the fastest layout that fits. The software is known: kernels, overlap, gradients; perhaps whether
     it recomputes. Rows for which nothing fits have no prediction and no score."""
@@ -82,10 +90,10 @@ def by_flat_mfu(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
 
 def by_family_median(rows: Iterable[ThroughputRow], known: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """The second: the median MFU of the accelerator's other sources, each source counted once; else of all others."""
-    mfus = [(row.source_id, family(row.cluster_id), _measured_mfu(row)) for row in known]
+    mfus = [(row.source_id, family_of(row.cluster_id), measured_mfu(row)) for row in known]
     scores = []
     for row in rows:
-        own = ((source, mfu) for source, kind, mfu in mfus if kind == family(row.cluster_id))
+        own = ((source, mfu) for source, kind, mfu in mfus if kind == family_of(row.cluster_id))
         mfu = median_of_sources(own, row.source_id)
         if mfu is None:
             mfu = median_of_sources(((source, mfu) for source, _, mfu in mfus), row.source_id) or FLAT_MFU
@@ -191,17 +199,6 @@ def shape_of(workload: Workload) -> ModelShape:
     )
 
 
-def family(name: str) -> str:
-    """The generation of an accelerator, from its id or a cluster's: parts of one die are one family."""
-    return next(
-        (kind for kind, starts in _FAMILIES.items() if name.startswith(starts)),
-        "other",
-    )
-
-
-_FAMILIES = {"a100": ("a100", "a800"), "h100": ("h100", "h200", "h800"), "blackwell": ("b200", "gb"), "tpu": ("tpu",)}
-
-
 def _searched(row: ThroughputRow, recompute_given: bool) -> float | None:
     cluster, workload = _cluster(row), workload_of(row)
     software = structs.replace(layout_of(row), tensor=1, pipeline=1, interleave=1, microbatch=1, recompute="none")
@@ -227,7 +224,8 @@ def _tokens_at_peak(row: ThroughputRow) -> float:
     return peak / float(flops_per_token(shape, row.sequence_tokens, FULL_ATTENTION))
 
 
-def _measured_mfu(row: ThroughputRow) -> float:
+def measured_mfu(row: ThroughputRow) -> float:
+    """The share of the dense peak that the row reached, all attention counted."""
     return row.tokens_per_second_per_gpu / _tokens_at_peak(row)
 
 
@@ -235,7 +233,7 @@ def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) 
     return BacktestScore(
         row_id=row.id,
         source_id=row.source_id,
-        regimes=(row.dataset, family(row.cluster_id), row.sharding, f"recompute {row.recompute}"),
+        regimes=(row.dataset, family_of(row.cluster_id), row.sharding, f"recompute {row.recompute}"),
         predicted=predicted,
         measured=row.tokens_per_second_per_gpu,
         sigma_ln=sigma_ln,

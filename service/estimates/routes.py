@@ -1,11 +1,16 @@
 """GET and POST /v1/estimates: what a run will cost and when it will end."""
 
+import asyncio
+from typing import Annotated
+
 from litestar import Router, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
+from msgspec import Meta, Struct
 
-from service.estimates.operations import classic_estimate, estimate
+from service.estimates.examples import EXAMPLES
+from service.estimates.operations import classic_estimate, estimate, takes_long
 from service.estimates.schemas import ClassicQuery, EstimateRequest
 from service.estimator.results import Estimate
 from service.http.encoding import encoded
@@ -13,48 +18,6 @@ from service.http.openapi import About
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.straight import Straight
-
-_EXAMPLES = {
-    "classic_defaults": {"summary": "The classic calculator with its defaults: 27,950.00 USD", "value": {}},
-    "seven_fields": {
-        "summary": "The seven fields of the classic calculator: 821,700.00 USD",
-        "value": {
-            "cluster": {"gpu_count": 256},
-            "work": {"kind": "gpu_hours", "hours": 500},
-            "scaling": {"kind": "fixed", "efficiency_percent": 75},
-            "rework": {"kind": "buffer", "rework_percent": 20},
-            "price": {"kind": "hourly", "amount": "4.00"},
-            "storage": {"kind": "fixed", "amount": "1500"},
-            "egress": {"kind": "fixed", "amount": "1000"},
-        },
-    },
-    "measured_scaling": {
-        "summary": "A scaling efficiency fitted to three measurements of the same job",
-        "value": {
-            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 4096},
-            "work": {"kind": "gpu_hours", "hours": 300},
-            "scaling": {
-                "kind": "measured",
-                "points": [
-                    {"gpu_count": 512, "tokens_per_second": 171268},
-                    {"gpu_count": 2048, "tokens_per_second": 664274},
-                    {"gpu_count": 2432, "tokens_per_second": 784333},
-                ],
-            },
-        },
-    },
-    "budget_and_deadline": {
-        "summary": "A price per node, an interconnect's band, a budget and a deadline",
-        "value": {
-            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 512, "gpus_per_node": 8},
-            "work": {"kind": "gpu_hours", "hours": 250000, "basis": "total"},
-            "scaling": {"kind": "interconnect", "preset": "ib-ndr-400", "level": "typical"},
-            "price": {"kind": "hourly", "amount": "22.40", "per": "node"},
-            "start_at": "2027-01-04T09:00:00Z",
-            "budget": {"amount": "1000000", "deadline": "2027-02-15T00:00:00Z"},
-        },
-    },
-}
 
 
 @get(
@@ -72,25 +35,35 @@ def get_classic_estimate(asked: NamedDependency[ClassicQuery]) -> JSON[Estimate]
     return JSON(encoded(classic_estimate(asked)), headers=_CACHEABLE)
 
 
+class EstimateQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much is said."""
+
+    explain: Annotated[
+        bool, Meta(description="Every formula that was used too, with its numbers put in, its result and its source.")
+    ] = False
+
+
 def _answer(request: EstimateRequest) -> bytes:
     return encoded(estimate(request))
 
 
 @post(
     "/",
-    middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=_answer)],
+    middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=_answer, takes_long=takes_long)],
     status_code=200,
     operation_id="createEstimate",
-    opt=About(examples=_EXAMPLES).as_opt(),
-    sync_to_thread=False,
+    opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
+    dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
 )
-def create_estimate(data: JSONBody[EstimateRequest]) -> JSON[Estimate]:
+async def create_estimate(data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]) -> JSON[Estimate]:
     """Estimate a run.
 
     Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
     same bytes.
     """
-    return JSON(_answer(data))
+    if takes_long(data):  # in a thread, so that others are answered meanwhile
+        return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain))))
+    return JSON(encoded(estimate(data, explain=asked.explain)))
 
 
 _CACHEABLE = ((b"cache-control", b"public, max-age=3600"),)

@@ -4,6 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from service.estimates.bill_schemas import CommitmentPrice, Energy, Idle, MeteredEgress, MeteredStorage, OwnedPrice
+from service.estimates.rework_schemas import FailuresRework
+from service.estimates.risk_schemas import Uncertainty
+from service.estimates.work_schemas import ThroughputWork, TransformerWork
 from service.estimator.inputs import (
     DEFAULT_CURRENCY,
     DEFAULT_EFFICIENCY_PERCENT,
@@ -51,6 +55,30 @@ PresetName = Annotated[
 ]
 
 
+class CustomGpu(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """An accelerator that the catalogue does not have. What is left out is unknown, and what needs it says so."""
+
+    name: Annotated[
+        str, Meta(pattern=GPU_NAME_PATTERN, max_length=100, description="What it is called.", examples=["X1 128GB"])
+    ]
+    memory_gb: Annotated[float, Meta(ge=0.1, le=100_000, description="Usable memory, decimal GB.", examples=[128.0])]
+    peak_tflops: Annotated[
+        float, Meta(ge=0.1, le=1e7, description="Dense peak at the precision of the work.", examples=[1200.0])
+    ]
+    memory_bandwidth_gb_s: (
+        Annotated[float, Meta(ge=1, le=1e6, description="Memory bandwidth.", examples=[4800.0])] | UnsetType
+    ) = UNSET
+    link_gb_s: (
+        Annotated[float, Meta(ge=0.1, le=1e6, description="Link within a node, one direction, GB/s.", examples=[450.0])]
+        | UnsetType
+    ) = UNSET
+    network_gbps: (
+        Annotated[float, Meta(ge=0.1, le=1e6, description="Network between nodes, one direction, Gb/s per device.")]
+        | UnsetType
+    ) = UNSET
+    tdp_watts: Annotated[float, Meta(ge=1, le=100_000, description="Power limit.")] | UnsetType = UNSET
+
+
 class Cluster(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What the run occupies. The accelerator is named for the record; the classic estimate prices by hours."""
 
@@ -62,6 +90,13 @@ class Cluster(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     allow_announced: Annotated[
         bool, Meta(description="Accept a part that is announced and that nobody can rent yet.")
     ] = False
+    custom_gpu: Annotated[
+        CustomGpu | UnsetType, Meta(description="Figures of your own for an accelerator, instead of `gpu`.")
+    ] = UNSET
+    interconnect: Annotated[
+        PresetName | UnsetType,
+        Meta(description="The network between nodes; by default the one that the accelerator usually has."),
+    ] = UNSET
 
 
 class InterconnectScaling(
@@ -93,7 +128,11 @@ class MeasuredScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True,
 
     points: Annotated[
         tuple[ScalingPoint, ...],
-        Meta(min_length=2, max_length=100, description="At two different counts at least."),
+        Meta(
+            min_length=1,
+            max_length=100,
+            description="At two different counts at least; one is enough for a transformer whose shape is known.",
+        ),
     ]
     law: Annotated[
         Literal["amdahl", "log2"],
@@ -101,7 +140,41 @@ class MeasuredScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     ] = "amdahl"
 
 
-Scaling = FixedScaling | InterconnectScaling | MeasuredScaling
+class CommunicationScaling(
+    Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="communication", tag_field="kind"
+):
+    """A scaling efficiency from the share of a step that a small profiling run spent on exchange that shows. With one
+    global batch it stays as long while the work of each accelerator shrinks (Amdahl); where the batch grows with the
+    count, the share stays."""
+
+    share_percent: Annotated[
+        float, Meta(ge=0, le=99, description="Exposed communication, percent of the step.", examples=[8.0])
+    ]
+    gpu_count: Annotated[
+        GpuCount | UnsetType, Meta(description="Accelerators of the profiling run; by default those of this cluster.")
+    ] = UNSET
+    batch: Annotated[
+        Literal["fixed", "grows"], Meta(description="Whether the global batch is the same at both counts.")
+    ] = "fixed"
+
+
+class ModelScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="model", tag_field="kind"):
+    """A scaling efficiency from the analytic step model, for a transformer whose shape is known. Without
+    `base_gpu_count` the model predicts the throughput itself; with it, the work's utilisation is taken to be that of
+    the smaller cluster, and the model says what is left of it on this one."""
+
+    base_gpu_count: Annotated[
+        GpuCount | UnsetType, Meta(description="Accelerators at which the utilisation was measured.")
+    ] = UNSET
+
+
+ClassicScaling = FixedScaling | InterconnectScaling | MeasuredScaling
+Scaling = FixedScaling | InterconnectScaling | MeasuredScaling | CommunicationScaling | ModelScaling
+Work = GpuHoursWork | TransformerWork | ThroughputWork
+Rework = BufferRework | FailuresRework
+Price = HourlyPrice | CommitmentPrice | OwnedPrice
+Storage = FixedStorage | MeteredStorage
+Egress = FixedEgress | MeteredEgress
 
 
 class EstimateRequest(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -109,14 +182,17 @@ class EstimateRequest(Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     answers 27,950.00 USD. Inside a section that is given, `kind` is required where the section has kinds."""
 
     cluster: Cluster | UnsetType = UNSET
-    work: GpuHoursWork | UnsetType = UNSET
+    work: Work | UnsetType = UNSET
     scaling: Scaling | UnsetType = UNSET
-    rework: BufferRework | UnsetType = UNSET
-    price: HourlyPrice | UnsetType = UNSET
-    storage: FixedStorage | UnsetType = UNSET
-    egress: FixedEgress | UnsetType = UNSET
+    rework: Rework | UnsetType = UNSET
+    price: Price | UnsetType = UNSET
+    storage: Storage | UnsetType = UNSET
+    egress: Egress | UnsetType = UNSET
     start_at: Annotated[Instant | None, Meta(description="When the run starts.")] = None
     budget: Budget | None = None
+    idle: Idle | UnsetType = UNSET
+    energy: Energy | UnsetType = UNSET
+    uncertainty: Uncertainty | UnsetType = UNSET
 
 
 class ClassicQuery(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ come from the caller's price table: no price is written here.
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -29,6 +30,9 @@ NETWORK_PERCENT = 19
 H100_SERVER_POWER_RATIO = 10.2 / 8 / 0.7
 A100_SERVER_POWER_RATIO = 6.5 / 8 / 0.4
 LOAD_PERCENT = 75  # mean draw by TDP, same source
+
+
+OwnedBasis = Literal["cash", "book", "loaded"]
 
 
 class Tier(Struct, frozen=True):

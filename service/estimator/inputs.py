@@ -26,6 +26,7 @@ DEFAULT_WARN_PERCENT = 90.0
 
 Basis = Literal["per_gpu", "total"]
 PricedPer = Literal["gpu", "node"]
+Purchase = Literal["on_demand", "spot", "reserved"]
 
 
 def _default(value: Any) -> Meta:
@@ -67,11 +68,10 @@ Currency = Annotated[
 ]
 
 
-class GpuHoursWork(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class GpuHoursWork(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="gpu_hours", tag_field="kind"):
     """Work given in hours. `basis` says whose: `per_gpu` (the classic reading, hours on each accelerator of
     this cluster) or `total` (single-accelerator hours, divided by the count)."""
 
-    kind: Literal["gpu_hours"]
     hours: Hours
     basis: Annotated[Basis | UnsetType, _default("per_gpu")] = UNSET
 
@@ -82,33 +82,64 @@ class FixedScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True, ta
     efficiency_percent: EfficiencyPercent
 
 
-class BufferRework(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class BufferRework(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="buffer", tag_field="kind"):
     """Rework as a typed percentage of compute."""
 
-    kind: Literal["buffer"]
     rework_percent: ReworkPercent
 
 
-class HourlyPrice(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class PriceTerms(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What turns list into net and gross, whatever the price is; nothing unless given."""
+
+    discount_percent: (
+        Annotated[float, Meta(ge=0, le=100, description="Off the list price of everything billed.", examples=[12.5])]
+        | UnsetType
+    ) = UNSET
+    credits: (
+        Annotated[
+            Money, Meta(description="Credits that are spent on this run, at most what is due.", examples=["5000"])
+        ]
+        | UnsetType
+    ) = UNSET
+    tax_percent: (
+        Annotated[
+            float, Meta(ge=0, le=100, description="Tax on what is due after discount and credits.", examples=[19.0])
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class AlternativePrices(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What the same capacity costs otherwise, in the price's currency and of what `per` says."""
+
+    on_demand: Annotated[Money, Meta(description="On demand, an hour.", examples=["3.29"])] | UnsetType = UNSET
+    spot: Annotated[Money, Meta(description="Spot, an hour.", examples=["1.15"])] | UnsetType = UNSET
+    reserved: Annotated[Money, Meta(description="Reserved, an hour of the term.", examples=["2.10"])] | UnsetType = (
+        UNSET
+    )
+
+
+class HourlyPrice(PriceTerms, frozen=True, gc=False, forbid_unknown_fields=True, tag="hourly", tag_field="kind"):
     """A price an hour, for one accelerator or for a whole node."""
 
-    kind: Literal["hourly"]
     amount: Annotated[Money, Meta(description="Price an hour, of what `per` says.", examples=["2.50"])]
     currency: Annotated[Currency | UnsetType, _default(DEFAULT_CURRENCY)] = UNSET
     per: Annotated[PricedPer | UnsetType, _default("gpu")] = UNSET
+    purchase: Annotated[Purchase | UnsetType, Meta(description="How the capacity is bought, for the record.")] = UNSET
+    alternatives: Annotated[
+        AlternativePrices | UnsetType, Meta(description="Other offers of the same capacity, for the break-evens.")
+    ] = UNSET
 
 
-class FixedStorage(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class FixedStorage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="fixed", tag_field="kind"):
     """Storage as one amount for the run, in the price's currency."""
 
-    kind: Literal["fixed"]
     amount: Annotated[Money, Meta(description="Storage for the whole run.", examples=["200.00"])]
 
 
-class FixedEgress(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class FixedEgress(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="fixed", tag_field="kind"):
     """Data egress as one amount for the run, in the price's currency."""
 
-    kind: Literal["fixed"]
     amount: Annotated[Money, Meta(description="Egress and transfer for the whole run.", examples=["150.00"])]
 
 
@@ -121,6 +152,20 @@ class Budget(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         float,
         Meta(gt=0, le=100, description="Share of the amount or of the time from which the verdict is `warn`."),
     ] = DEFAULT_WARN_PERCENT
+    confidence_percent: (
+        Annotated[
+            float,
+            Meta(
+                ge=50,
+                le=99,
+                description="Budget up to this quantile of the cost: a contingency line makes up the difference to "
+                "the expected cost, and the verdict judges the quantile. Simulates with the default `uncertainty` "
+                "where none is given.",
+                examples=[80.0],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -153,6 +198,8 @@ class Network(Struct, frozen=True, gc=False):
     kind: str
     node_gbps: float | None
     band_basis: str
+    band_low_percent: float
+    band_high_percent: float
 
 
 class MeasuredEfficiency(Struct, frozen=True, gc=False):

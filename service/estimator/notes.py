@@ -26,12 +26,15 @@ _REWORK_ZERO = Note(
 )
 
 
-def notes_on(run: Run) -> tuple[Note, ...]:
-    """Every note that this run deserves, always in the same order."""
-    notes = [_BASIS_PER_GPU if run.basis == "per_gpu" else _BASIS_TOTAL]
+def notes_on(run: Run, *, hours_given: bool = True, rework_typed: bool = True) -> tuple[Note, ...]:
+    """Every note that this run deserves, always in the same order; of hours and of a rework percent only where those
+    were what was asked with."""
+    notes = []
+    if hours_given:
+        notes.append(_BASIS_PER_GPU if run.basis == "per_gpu" else _BASIS_TOTAL)
     if run.efficiency_percent < LOW_EFFICIENCY_PERCENT:
         notes.append(_low_efficiency(run))
-    if run.rework_percent == 0:
+    if rework_typed and run.rework_percent == 0:
         notes.append(_REWORK_ZERO)
     if run.network is not None:
         notes.extend(_network_notes(run))

@@ -9,6 +9,11 @@ from msgspec import Meta, Struct
 from service.errors import BrokenRule, Fault
 from service.estimator.collectives import Sharding
 from service.estimator.compute import Recompute
+from service.estimator.shapes import ModelShape, head_dim_of, kv_heads_of
+
+# A batch that nobody gave: about 4M tokens, as most runs of 2023 and 2024 had; assumed.
+ASSUMED_BATCH_TOKENS = 4_194_304
+LEAST_BATCH_PARTS = 4
 
 Degree = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -26,6 +31,32 @@ class Workload(Struct, frozen=True, kw_only=True):
     vocabulary: int
     sequence_length: int
     global_batch_sequences: int
+
+
+def workload_of(shape: ModelShape, sequence_length: int, global_batch_sequences: int) -> Workload:
+    """A shape and its batch as what a step takes. Where every layer has experts, the width is that of one."""
+    width = shape.ffn_hidden if shape.moe is None or shape.moe.dense_layers else shape.moe.expert_ffn_hidden
+    return Workload(
+        layers=shape.layers,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        kv_heads=kv_heads_of(shape),
+        head_dim=head_dim_of(shape),
+        ffn_hidden=width,
+        ffn_matrices=shape.ffn_matrices,
+        vocabulary=shape.vocabulary,
+        sequence_length=sequence_length,
+        global_batch_sequences=global_batch_sequences,
+    )
+
+
+def divisible_batch(sequences: float, gpu_count: int) -> int:
+    """About so many sequences, in equal parts for as many of the GPUs as can have some (four each, or more)."""
+    twos = gpu_count & -gpu_count
+    odd = gpu_count // twos
+    while twos > 1 and odd * twos * LEAST_BATCH_PARTS > sequences:
+        twos //= 2
+    return odd * twos * max(1, round(sequences / (odd * twos)))
 
 
 class Layout(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

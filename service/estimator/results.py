@@ -7,10 +7,46 @@ import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from service.estimator.answers import (
+    BreakEven,
+    CommitmentUse,
+    EnergyUse,
+    Explanation,
+    Memory,
+    OwnedCost,
+    Performance,
+    Reliability,
+    Risk,
+)
 
 Status = Literal["given", "default", "catalogue", "derived"]
-Component = Literal["compute", "rework", "storage", "egress"]
+Component = Literal[
+    "compute",
+    "overhead",
+    "rework",
+    "rework_checkpoints",
+    "rework_hardware",
+    "rework_spot",
+    "rework_spot_wait",
+    "rework_spot_fallback",
+    "rework_instability",
+    "rework_people",
+    "idle_setup",
+    "idle_spares",
+    "commitment_overflow",
+    "commitment_unused",
+    "storage",
+    "storage_checkpoints",
+    "storage_filesystem",
+    "egress",
+    "discount",
+    "credits",
+    "tax",
+    "contingency",
+]
+Judged = Literal["expected", "quantile"]
 VerdictStatus = Literal["ok", "warn", "exceeded"]
 Amount = Annotated[Decimal, Meta(description="An amount in `currency`, rounded to its minor unit.")]
 
@@ -38,12 +74,27 @@ class Cost(Struct, frozen=True, gc=False):
     storage: Amount
     egress: Amount
     scaling_loss: Annotated[
-        Decimal, Meta(description="The part of `compute` that pays for waiting: none at 100 % efficiency.")
+        Decimal | None,
+        Meta(
+            description="The part of `compute` that pays for waiting: none at 100 % efficiency, null where a given "
+            "utilisation holds it and nobody can tell."
+        ),
     ]
     non_gpu_percent: Annotated[
         float | None, Meta(description="The share of the total that is not GPU time; null if the total is 0.")
     ]
     lines: tuple[CostLine, ...]
+    overhead: Annotated[
+        Amount | UnsetType, Meta(description="Evaluation, ramp-up and hangs, where a step's throughput was priced.")
+    ] = UNSET
+    list_total: Annotated[
+        Amount | UnsetType,
+        Meta(description="Before discount, credits, tax and contingency, where one of them applies."),
+    ] = UNSET
+    net_total: Annotated[Amount | UnsetType, Meta(description="After discount and credits, before tax.")] = UNSET
+    expected_total: Annotated[
+        Amount | UnsetType, Meta(description="`total` without the contingency line, where there is one.")
+    ] = UNSET
 
 
 class Duration(Struct, frozen=True, gc=False):
@@ -58,6 +109,13 @@ class Duration(Struct, frozen=True, gc=False):
         Annotated[datetime.datetime, Meta(tz=True)] | None,
         Meta(description="`start_at` plus the expected wall clock, rounded to the second; null without `start_at`."),
     ]
+    overhead_hours: Annotated[
+        float | UnsetType, Meta(description="Part of the wall clock: evaluation, ramp-up and hangs.")
+    ] = UNSET
+    rework_hours: Annotated[float | UnsetType, Meta(description="Part of the expected wall clock.")] = UNSET
+    setup_hours: Annotated[
+        float | UnsetType, Meta(description="Part of the expected wall clock: from provisioning to the first step.")
+    ] = UNSET
 
 
 class UnitCosts(Struct, frozen=True, gc=False):
@@ -107,7 +165,10 @@ class Verdict(Struct, frozen=True, gc=False):
     """The worse of what was judged, and on which figure it was judged."""
 
     status: VerdictStatus
-    judged: Annotated[Literal["expected"], Meta(description="Expected cost and expected finish.")]
+    judged: Annotated[
+        Judged,
+        Meta(description="Expected cost and finish, or the quantile that `budget.confidence_percent` asks for."),
+    ]
     cost: CostVerdict | None
     deadline: DeadlineVerdict | None
 
@@ -124,3 +185,12 @@ class Estimate(Struct, frozen=True, gc=False):
     assumptions: tuple[Assumption, ...]
     notes: tuple[Note, ...]
     model_version: str
+    performance: Performance | UnsetType = UNSET
+    memory: Memory | UnsetType = UNSET
+    reliability: Reliability | UnsetType = UNSET
+    risk: Risk | UnsetType = UNSET
+    commitment: CommitmentUse | UnsetType = UNSET
+    owned: OwnedCost | UnsetType = UNSET
+    energy: EnergyUse | UnsetType = UNSET
+    break_evens: tuple[BreakEven, ...] | UnsetType = UNSET
+    explanations: tuple[Explanation, ...] | UnsetType = UNSET

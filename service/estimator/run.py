@@ -41,7 +41,7 @@ def _estimate(run: Run) -> Estimate:
     bill = _bill(
         run, gpu_count, hours_divisor * price_divisor, price_divisor, shown_gpu_hours, number(rework_gpu_hours)
     )
-    finish_at = None if run.start_at is None else _finish(run.start_at, expected)
+    finish_at = None if run.start_at is None else finish_after(run.start_at, expected)
     ideal_hours = run.hours / hours_divisor
     return Estimate(  # in the order of its fields
         bill,
@@ -51,7 +51,7 @@ def _estimate(run: Run) -> Estimate:
             number(wall_clock / HOURS_PER_DAY),
             number(expected),
             number(expected / HOURS_PER_DAY),
-            None if finish_at is None else _to_the_second(finish_at, run.start_at),
+            None if finish_at is None else to_the_second(finish_at, run.start_at),
         ),
         shown_gpu_hours,
         number(expected_gpu_hours),
@@ -60,7 +60,7 @@ def _estimate(run: Run) -> Estimate:
             per_ideal_gpu_hour=unit_price(bill.total / (gpu_count * ideal_hours), run.currency),
             per_million_tokens=None,
         ),
-        None if run.budget is None else judge(run, run.budget, bill.total, finish_at),
+        None if run.budget is None else judge(run.budget, run.currency, run.start_at, bill.total, finish_at),
         run.assumptions + _derived(run, price_divisor),
         notes_on(run),
         MODEL_VERSION,
@@ -142,7 +142,7 @@ def _bill(
     )
 
 
-def _finish(start_at: datetime.datetime, expected_hours: Decimal) -> datetime.datetime:
+def finish_after(start_at: datetime.datetime, expected_hours: Decimal) -> datetime.datetime:
     """Start plus expected wall clock, to the microsecond."""
     microseconds = (expected_hours * _MICROSECONDS_PER_HOUR).quantize(_ONE, ROUND_HALF_UP)
     try:
@@ -153,7 +153,7 @@ def _finish(start_at: datetime.datetime, expected_hours: Decimal) -> datetime.da
         ) from None
 
 
-def _to_the_second(finish_at: datetime.datetime, start_at: datetime.datetime | None) -> datetime.datetime:
+def to_the_second(finish_at: datetime.datetime, start_at: datetime.datetime | None) -> datetime.datetime:
     """The finish as it is shown: rounded half up, and never before the start. Verdicts use the unrounded one."""
     whole = finish_at.replace(microsecond=0)
     if finish_at.microsecond >= _HALF_A_SECOND and whole < _LAST_SECOND:

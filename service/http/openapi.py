@@ -289,7 +289,8 @@ def _error_statuses(skeleton: dict[str, Any], about: About, has_body: bool) -> I
 def _schemas(handlers: Iterable[HTTPRouteHandler]) -> dict[str, Any]:
     """Every Struct that a handler takes or gives, as msgspec describes it.
 
-    What only answers is open to growth and complete: a client must bear a new field, and gets every field.
+    What only answers is open to growth: a client must bear a new field. It gets every field but those that can be
+    unset, which are sections that do not apply.
     """
     taken, given = [], [Problem]
     for handler in handlers:
@@ -321,4 +322,5 @@ def _as_answer(schema: dict[str, Any]) -> dict[str, Any]:
         name: {key: value for key, value in described.items() if key != "default"}
         for name, described in schema["properties"].items()
     }
-    return {**open_schema, "properties": properties, "required": list(properties)}
+    given = set(schema.get("required", ())) | {name for name, one in schema["properties"].items() if "default" in one}
+    return {**open_schema, "properties": properties, "required": [name for name in properties if name in given]}

@@ -22,8 +22,11 @@ _JSON_BYTES = JSON_TYPE.encode()
 class Straight:
     """Answers a POST of JSON in one piece of plain ASCII by `answer`, a function from the decoded body to bytes."""
 
-    def __init__(self, app: ASGIApp, kind: type[Any], answer: Callable[[Any], bytes]) -> None:
+    def __init__(
+        self, app: ASGIApp, kind: type[Any], answer: Callable[[Any], bytes], takes_long: Callable[[Any], bool]
+    ) -> None:
         self._app = app
+        self._takes_long = takes_long
         self._decoder = msgspec.json.Decoder(kind, strict=True, dec_hook=read_custom)
         self._answer = answer
 
@@ -45,6 +48,8 @@ class Straight:
             return None
         try:
             decoded = self._decoder.decode(body)
+            if self._takes_long(decoded):
+                return None
             distinct_document(body)
             return self._answer(decoded)
         except (msgspec.DecodeError, DuplicateKey, RecursionError, TraincostError):

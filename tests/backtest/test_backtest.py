@@ -198,3 +198,24 @@ def test_an_interval_holds_its_sources_medians() -> None:
         {"a": [1.0], "b": [2.0], "c": [3.0]}, lambda values: sorted(values)[len(values) // 2]
     )
     assert (low, high) == (1.0, 3.0)
+
+
+def test_one_source_has_no_interval() -> None:
+    summary = summarised([a_score("a", 110), a_score("a", 150)])
+    assert (summary.interval_low, summary.interval_high, summary.left_out_low, summary.left_out_high) == (None,) * 4
+
+
+def test_every_median_over_sources_has_an_interval_from_a_seed_that_is_told(told: BacktestReport) -> None:
+    assert (told.bootstrap.seed, told.bootstrap.draws) == (20240817, 1000)
+    for line in (line for section in told.sections for line in section.lines):
+        low, high = line.summary.interval_low, line.summary.interval_high
+        assert (low is None) == (high is None) == (line.summary.sources == 1)
+        assert low is None or high is None or low <= high
+
+
+def test_held_out_the_step_model_errs_more_than_in_sample_and_less_than_both_baselines(told: BacktestReport) -> None:
+    fitted, held_out = (
+        next(part for part in told.sections if part.name == name).lines
+        for name in ("throughput, layout given", "throughput, layout given, source held out")
+    )
+    assert fitted[0].summary.median < held_out[0].summary.median < min(line.summary.median for line in held_out[1:3])

@@ -1,52 +1,114 @@
 """The back-test's own data: sources, positive figures, names, and that no run's hours enter its prediction."""
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec import Struct, structs
 
 from service.backtest.hours import best_without_stated, hours_by_family_median, predicted_hours, states_utilisation
+from service.backtest.layoutless import shape_of_row
 from service.backtest.runs import (
     Cluster,
+    HeldOutRow,
+    LayoutlessRow,
     PublishedRun,
+    ReliabilityRow,
     ScalingRow,
     ThroughputRow,
     load_clusters,
+    load_held_out,
+    load_layoutless,
     load_published_runs,
+    load_reliability,
     load_scaling,
     load_throughput,
 )
-from service.backtest.throughput import by_family_median, layout_of, with_layout_given, workload_of
+from service.backtest.throughput import by_family_median, layout_of, modelled, with_layout_given, workload_of
 from service.catalog.gpus import get_gpu
 from service.catalog.models import get_model
 from service.estimator.parallelism import check_layout
 
 RUNS, THROUGHPUT, SCALING, CLUSTERS = load_published_runs(), load_throughput(), load_scaling(), load_clusters()
-NAMED: tuple[PublishedRun | ThroughputRow | Cluster, ...] = (*RUNS, *THROUGHPUT, *CLUSTERS)
-EVERY: tuple[PublishedRun | ThroughputRow | Cluster | ScalingRow, ...] = (*NAMED, *SCALING)
+LAYOUTLESS, RELIABILITY, HELD_OUT = load_layoutless(), load_reliability(), load_held_out()
+Named = PublishedRun | ThroughputRow | Cluster | LayoutlessRow | ReliabilityRow
+NAMED: tuple[Named, ...] = (*RUNS, *THROUGHPUT, *CLUSTERS, *LAYOUTLESS, *RELIABILITY)
+EVERY: tuple[Named | ScalingRow | HeldOutRow, ...] = (*NAMED, *SCALING, *HELD_OUT)
+FROZEN = Path(__file__).with_name("frozen_rows.csv")
 
 
 def figures(row: Struct) -> Iterable[float]:
     return (value for value in structs.asdict(row).values() if isinstance(value, (int, float)) and value is not False)
 
 
-def test_the_frozen_rows_are_all_there() -> None:
-    assert (len(RUNS), len(THROUGHPUT), len(SCALING), len(CLUSTERS)) == (59, 317, 38, 5)
+def frozen(file: str) -> list[str]:
+    with FROZEN.open(encoding="utf-8", newline="") as lines:
+        return [row["id"] for row in csv.DictReader(lines) if row["file"] == file]
+
+
+@pytest.mark.parametrize(
+    ("file", "ids"),
+    [
+        ("clusters.csv", [row.id for row in CLUSTERS]),
+        ("published_runs.csv", [row.id for row in RUNS]),
+        ("throughput.csv", [row.id for row in THROUGHPUT]),
+        ("scaling.csv", [f"{row.series}-{row.accelerator_count}" for row in SCALING]),
+        ("layoutless.csv", [row.id for row in LAYOUTLESS]),
+        ("reliability.csv", [row.id for row in RELIABILITY]),
+    ],
+)
+def test_no_row_appears_or_vanishes_silently(file: str, ids: list[str]) -> None:
+    assert ids == frozen(file)
+
+
+def test_every_data_file_is_frozen() -> None:
+    with FROZEN.open(encoding="utf-8", newline="") as lines:
+        named = {row["file"] for row in csv.DictReader(lines)}
+    assert named | {"held_out.csv"} == {path.name for path in (files("service.backtest") / "data").iterdir()}
+
+
+def test_held_out_predictions_are_of_the_frozen_rows_and_of_this_step_model() -> None:
+    """After a change of the step model or of a constant: python -m bench.refit --held-out FILE."""
+    text = (files("service.backtest") / "data" / "held_out.csv").read_text(encoding="utf-8")
+    assert text.splitlines()[0] == (
+        "id,source_id,held_out_tokens_per_second_per_gpu,shipped_tokens_per_second_per_gpu,fitted_on,source"
+    )
+    assert [row.id for row in HELD_OUT] == frozen("throughput.csv")
+    for told, row in zip(HELD_OUT, THROUGHPUT, strict=True):
+        assert told.source_id == row.source_id
+        assert told.shipped_tokens_per_second_per_gpu == pytest.approx(modelled(row), rel=1e-6)
+
+
+def test_a_row_without_a_layout_has_one_shape() -> None:
+    for row in LAYOUTLESS:
+        own = (row.layers, row.hidden, row.heads, row.ffn_hidden, row.vocabulary)
+        assert all(figure is None for figure in own) == (row.model_id is not None)
+        assert shape_of_row(row).layers > 0
+        assert get_gpu(row.accelerator_id).id == row.accelerator_id
+
+
+def test_a_share_of_time_says_what_it_is_of() -> None:
+    for row in RELIABILITY:
+        said = {figure is None for figure in (row.effective_time_ratio, row.ratio_is_bound, row.basis, row.includes)}
+        assert len(said) == 1
+        assert (row.stops is None) == (row.mttf_hours is None and row.failures is None)
 
 
 @pytest.mark.parametrize("row", EVERY, ids=lambda row: getattr(row, "id", None) or row.series)
 def test_every_row_has_a_source_and_only_positive_figures(
-    row: PublishedRun | ThroughputRow | Cluster | ScalingRow,
+    row: Named | ScalingRow | HeldOutRow,
 ) -> None:
     assert len(row.source.strip()) > 8
     assert all(math.isfinite(figure) and figure > 0 for figure in figures(row))
 
 
-@pytest.mark.parametrize("rows", [RUNS, THROUGHPUT, CLUSTERS], ids=["runs", "throughput", "clusters"])
-def test_ids_are_unique(rows: Iterable[PublishedRun | ThroughputRow | Cluster]) -> None:
+@pytest.mark.parametrize("rows", [RUNS, THROUGHPUT, CLUSTERS, LAYOUTLESS, RELIABILITY])
+def test_ids_are_unique(rows: Iterable[Named]) -> None:
     assert max(Counter(row.id for row in rows).values()) == 1
 
 

@@ -52,12 +52,12 @@ def answer_to(fields: dict[str, Any]) -> Estimate:
     return estimate(
         EstimateRequest(
             cluster=Cluster(gpu_count=fields["count"]),
-            work=GpuHoursWork("gpu_hours", fields["hours"], fields["basis"]),
+            work=GpuHoursWork(fields["hours"], fields["basis"]),
             scaling=FixedScaling(fields["efficiency"]),
-            rework=BufferRework("buffer", fields["rework"]),
-            price=HourlyPrice("hourly", Money(fields["price"])),
-            storage=FixedStorage("fixed", Money(fields["storage"])),
-            egress=FixedEgress("fixed", Money(fields["egress"])),
+            rework=BufferRework(fields["rework"]),
+            price=HourlyPrice(Money(fields["price"])),
+            storage=FixedStorage(Money(fields["storage"])),
+            egress=FixedEgress(Money(fields["egress"])),
         )
     )
 
@@ -110,6 +110,7 @@ def test_a_perfect_run_costs_the_bare_product(fields: dict[str, Any]) -> None:
 def test_waiting_is_the_part_of_compute_that_perfect_scaling_saves(fields: dict[str, Any]) -> None:
     bill = answer_to(fields).cost
     perfect = answer_to({**fields, "efficiency": 100.0}).cost
+    assert bill.scaling_loss is not None
     assert abs(bill.compute - perfect.compute - bill.scaling_loss) <= 2 * CENT
 
 
@@ -184,9 +185,9 @@ def test_a_run_never_ends_before_it_starts(
 ) -> None:
     answer = estimate(
         EstimateRequest(
-            work=GpuHoursWork("gpu_hours", ideal),
+            work=GpuHoursWork(ideal),
             scaling=FixedScaling(efficiency),
-            rework=BufferRework("buffer", rework),
+            rework=BufferRework(rework),
             start_at=start_at,
         )
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.estimator import reliability as rel
 from service.estimator.charges import break_even_discount_percent, fallback_gpu_hours, survivor_gpu_hours
-from service.estimator.reliability import Stops
+from service.estimator.rework import Stops, hours_by_cause, joint_stops
 
 MINUTES = 60.0
 EXACT = 1e-9
@@ -185,7 +185,7 @@ def test_checkpoint_seconds_are_bytes_by_bandwidth() -> None:
 )
 def test_spot_break_even(hazard: float, nodes: int, ratio: float, percent: float) -> None:
     hardware = Stops(rel.hardware_failures_per_hour(nodes, 6.50e-3), 20 / 60)
-    both = rel.joint_stops(hardware, Stops(rel.spot_interruptions_per_hour(nodes, hazard), 15 / 60))
+    both = joint_stops(hardware, Stops(rel.spot_interruptions_per_hour(nodes, hazard), 15 / 60))
     spot = best_hours(240.0, 2 / 60, both.restart_hours, both.per_hour)
     on_demand = best_hours(240.0, 2 / 60, hardware.restart_hours, hardware.per_hour)
     assert spot / on_demand == exactly(ratio)
@@ -195,7 +195,7 @@ def test_spot_break_even(hazard: float, nodes: int, ratio: float, percent: float
 def test_waiting_survivors_and_fallback_by_hand() -> None:
     # 8 spot nodes, 0.2 an hour each: 1.6 an hour. One hour's wait, 40 % fall back: 0.6 h each on average.
     spot = Stops(rel.spot_interruptions_per_hour(8, 0.2), 0.25, rel.spot_wait_hours(1.0, 40.0))
-    hours = rel.hours_by_cause(10.0, 0.5, 0.02, Stops(0.0, 0.3), spot)
+    hours = hours_by_cause(10.0, 0.5, 0.02, Stops(0.0, 0.3), spot)
     mttf = 1 / 1.6
     running = 10.0 / 0.5 * mttf * math.exp(0.25 / mttf) * (math.exp(0.52 / mttf) - 1)
     assert hours.spot_interruptions == exactly(1.6 * running)
@@ -237,7 +237,7 @@ def event_simulation(
 
 def test_causes_agree_with_an_event_simulation() -> None:
     hardware, spot = Stops(0.05, 0.3), Stops(0.15, 0.25, 0.4)
-    hours = rel.hours_by_cause(100.0, 0.5, 1 / 60, hardware, spot)
+    hours = hours_by_cause(100.0, 0.5, 1 / 60, hardware, spot)
     mean, failures, interruptions = event_simulation(100.0, 0.5, 1 / 60, hardware, spot, 4000)
     assert hours.expected == pytest.approx(mean, rel=0.002)
     assert hours.hardware_failures == pytest.approx(failures, rel=0.02)
@@ -256,8 +256,8 @@ def test_causes_sum_to_the_whole(
     people: float,
 ) -> None:
     hardware, spot = Stops(rate / 10, restart), Stops(spot_rate / 10, restart / 2, 0.5)
-    hours = rel.hours_by_cause(work, interval, checkpoint, hardware, spot, instability, people)
-    both = rel.joint_stops(hardware, spot)
+    hours = hours_by_cause(work, interval, checkpoint, hardware, spot, instability, people)
+    both = joint_stops(hardware, spot)
     run = work * (1 + (instability + people) / 100)
     whole = rel.expected_hours(run, interval, checkpoint, both.restart_hours, rel.job_mttf_hours(both.per_hour))
     assert hours.expected == exactly(whole + both.wait_hours * both.per_hour * whole)
@@ -317,7 +317,7 @@ def test_clamped_interval_is_whole_steps(interval: float, step: float, work: flo
 
 
 def test_a_hopeless_run_has_finite_figures() -> None:
-    hours = rel.hours_by_cause(100.0, 10.0, 0.1, Stops(0.0, 1.0), Stops(1000.0, 1.0))
+    hours = hours_by_cause(100.0, 10.0, 0.1, Stops(0.0, 1.0), Stops(1000.0, 1.0))
     assert 1e40 < hours.expected < math.inf
     assert hours.hardware == 0.0
 
@@ -326,9 +326,9 @@ def test_arrays_give_what_floats_give() -> None:
     rate = np.array([0.0, 0.01, 0.3])
     mttf = rel.job_mttf_hours(rate)
     interval = np.minimum(rel.optimal_interval_hours(0.02, mttf), 100.0)
-    both = rel.hours_by_cause(100.0, interval, 0.02, Stops(rate, 0.2), Stops(rate / 2, 0.1), 1.0, 2.0)
+    both = hours_by_cause(100.0, interval, 0.02, Stops(rate, 0.2), Stops(rate / 2, 0.1), 1.0, 2.0)
     for index, single in enumerate(rate):
-        alone = rel.hours_by_cause(
+        alone = hours_by_cause(
             100.0, interval[index], 0.02, Stops(float(single), 0.2), Stops(float(single) / 2, 0.1), 1.0, 2.0
         )
         assert both.expected[index] == exactly(alone.expected)

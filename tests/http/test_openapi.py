@@ -6,10 +6,12 @@ import sys
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import yaml
 
 from service.app import create_app, create_document
+from service.estimator.results import Estimate
 from service.http.openapi import as_yaml
 from service.settings import Settings
 from tests.support.server import ROOT
@@ -67,13 +69,20 @@ def test_what_is_sent_is_closed_and_what_is_answered_is_open() -> None:
         assert schemas[name]["additionalProperties"] is False
     for name in ("Estimate", "Scenario", "Accelerator", "Problem"):
         assert "additionalProperties" not in schemas[name]
+    for name in ("Scenario", "Accelerator", "Problem"):
         assert schemas[name]["required"] == list(schemas[name]["properties"])
+
+
+def test_only_sections_that_may_not_apply_can_be_missing_from_an_estimate() -> None:
+    estimate = DOCUMENT["components"]["schemas"]["Estimate"]
+    optional = {field.encode_name for field in msgspec.structs.fields(Estimate) if not field.required}
+    assert set(estimate["properties"]) - set(estimate["required"]) == optional
 
 
 def test_unions_name_their_kinds() -> None:
     scaling = DOCUMENT["components"]["schemas"]["EstimateRequest"]["properties"]["scaling"]
     assert scaling["discriminator"]["propertyName"] == "kind"
-    assert set(scaling["discriminator"]["mapping"]) == {"fixed", "interconnect", "measured"}
+    assert set(scaling["discriminator"]["mapping"]) == {"communication", "fixed", "interconnect", "measured", "model"}
 
 
 @each_operation

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimates.operations import estimate
+from service.estimates.operations import estimate, takes_long
 from service.estimates.schemas import EstimateRequest
 from service.http.diagnosis import DuplicateKey
 from service.http.encoding import encoded
@@ -58,7 +58,7 @@ async def answered_straight(body: bytes, **scope: Any) -> bool:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    middleware = Straight(app, EstimateRequest, lambda request: encoded(estimate(request)))
+    middleware = Straight(app, EstimateRequest, lambda request: encoded(estimate(request)), takes_long)
     headers = [(b"content-type", b"application/json")]
     await middleware({"query_string": b"", "headers": headers, **scope}, receive, send)  # type: ignore[arg-type]
     assert bool(sent) != bool(went_on)

@@ -1,0 +1,178 @@
+"""Prices, storage, egress, idle hours and energy of a request where they are more than one amount."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from service.estimator.charges import LOAD_PERCENT, OwnedBasis
+from service.estimator.inputs import DEFAULT_CURRENCY, Currency, GpuCount, Instant, PriceTerms
+from service.money import Money
+
+Attribution = Literal["used", "term"]
+
+_CURRENCY_DEFAULT = Meta(extra_json_schema={"default": DEFAULT_CURRENCY})
+SizeGb = Annotated[float, Meta(ge=0, le=1e12, description="Decimal GB.", examples=[50000.0])]
+TermHours = Annotated[float, Meta(ge=0.01, le=1e6, description="Length of the term.", examples=[2160.0])]
+AnnualAmount = Annotated[
+    Money, Meta(description="A year, for the whole cluster; by default nothing.", examples=["250000"])
+]
+
+
+class CommitmentPrice(
+    PriceTerms, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="commitment", tag_field="kind"
+):
+    """Capacity that is paid for its whole term, used or not; what goes over it, or past its end, costs `overflow`."""
+
+    amount: Annotated[Money, Meta(description="Price of a committed GPU-hour.", examples=["2.50"])]
+    currency: Annotated[Currency | UnsetType, _CURRENCY_DEFAULT] = UNSET
+    gpu_count: GpuCount
+    term_hours: TermHours
+    term_start: Annotated[
+        Instant | UnsetType, Meta(description="When the term began; by default with the run. Needs `start_at`.")
+    ] = UNSET
+    upfront: (
+        Annotated[
+            Money,
+            Meta(description="Paid at once for the whole term; by default nothing.", examples=["100000"]),
+        ]
+        | UnsetType
+    ) = UNSET
+    overflow_amount: (
+        Annotated[
+            Money,
+            Meta(
+                description="Price of a GPU-hour beyond the commitment; needed as soon as something is.",
+                examples=["3.90"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    attribution: Annotated[
+        Attribution,
+        Meta(description="Bill the run for what it uses, or for the whole term, unused hours included."),
+    ] = "used"
+
+
+class OwnedPrice(
+    PriceTerms, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="owned", tag_field="kind"
+):
+    """Hardware that was bought: three figures, of which `basis` is the one that is billed."""
+
+    capex: Annotated[Money, Meta(description="Paid for the whole cluster, network included.", examples=["20000000"])]
+    currency: Annotated[Currency | UnsetType, _CURRENCY_DEFAULT] = UNSET
+    gpu_count: Annotated[
+        GpuCount | UnsetType, Meta(description="Accelerators that were bought; by default those of the run.")
+    ] = UNSET
+    life_years: Annotated[float, Meta(ge=0.1, le=50, description="Written off over.", examples=[5.0])] = 5.0
+    capital_percent_per_year: Annotated[
+        float, Meta(ge=0, le=100, description="Cost of the money in it, on the mean book value.", examples=[8.0])
+    ] = 0.0
+    energy_amount_per_kwh: Annotated[Money, Meta(description="Price of a kWh.", examples=["0.0826"])]
+    colocation_per_year: AnnualAmount | UnsetType = UNSET
+    support_per_year: AnnualAmount | UnsetType = UNSET
+    staff_per_year: AnnualAmount | UnsetType = UNSET
+    utilisation_percent: Annotated[
+        float, Meta(ge=1, le=100, description="Hours of a year that do any work; the others are borne by these.")
+    ] = 100.0
+    basis: Annotated[
+        OwnedBasis,
+        Meta(
+            description="`cash`: what the run adds, energy. `book`: and depreciation. `loaded`: and capital, "
+            "colocation, support, staff and idle hours."
+        ),
+    ] = "loaded"
+
+
+class CheckpointStorage(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """Checkpoints that stay on disk: the last few, and every so many for good."""
+
+    size_gb: (
+        Annotated[
+            float,
+            Meta(ge=0, le=1e9, description="Of one; by default 14 bytes a parameter of the model.", examples=[988.0]),
+        ]
+        | UnsetType
+    ) = UNSET
+    every_hours: (
+        Annotated[
+            float,
+            Meta(ge=0.001, le=1e6, description="Between two; by default the interval of `rework`.", examples=[3.0]),
+        ]
+        | UnsetType
+    ) = UNSET
+    keep: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the last stay.")] = 3
+    archived: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="How many are kept for good, evenly over the run.")
+    ] = 0
+
+
+class MeteredStorage(
+    Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="metered", tag_field="kind"
+):
+    """Storage by size and time: data set and checkpoints in an object store, and a shared filesystem."""
+
+    price_per_gb_month: Annotated[Money, Meta(description="Of the object store.", examples=["0.023"])]
+    dataset_gb: SizeGb = 0.0
+    dataset_hours: (
+        Annotated[float, Meta(ge=0, le=1e6, description="Kept so long; by default as long as the run.")] | UnsetType
+    ) = UNSET
+    checkpoints: CheckpointStorage | UnsetType = UNSET
+    filesystem_gb: Annotated[SizeGb, Meta(description="A shared filesystem of this size, for the run.")] = 0.0
+    filesystem_price_per_gb_month: (
+        Annotated[Money, Meta(description="Of the filesystem; needed with its size.", examples=["0.145"])] | UnsetType
+    ) = UNSET
+
+
+class EgressTier(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """A price up to an absolute monthly boundary; the last tier has none."""
+
+    up_to_gb: Annotated[float, Meta(ge=0.001, le=1e12)] | None = None
+    price_per_gb: Annotated[Money, Meta(description="0 is free.", examples=["0.09"])]
+
+
+class MeteredEgress(
+    Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="metered", tag_field="kind"
+):
+    """Egress by volume: the data set as often as it crosses the boundary, and what is taken out."""
+
+    dataset_gb: SizeGb = 0.0
+    passes: Annotated[
+        float,
+        Meta(ge=0, le=10_000, description="Readings across the boundary: 0 beside the data, 1 if cached, else epochs."),
+    ] = 1.0
+    exported_gb: Annotated[SizeGb, Meta(description="Checkpoints and results taken out.")] = 0.0
+    used_gb: Annotated[SizeGb, Meta(description="What the month had already used of the tiers.")] = 0.0
+    route: Annotated[
+        Literal["internet", "inter_region", "inter_zone", "private"], Meta(description="Where it goes, for the record.")
+    ] = "internet"
+    tiers: Annotated[
+        tuple[EgressTier, ...],
+        Meta(min_length=1, max_length=20, description="Ascending; only the last one has no boundary."),
+    ]
+
+
+class Idle(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What is billed and computes nothing."""
+
+    setup_hours: Annotated[
+        float, Meta(ge=0, le=100_000, description="From provisioning to the first step.", examples=[4.0])
+    ] = 0.0
+    spare_nodes: Annotated[int, Meta(ge=0, le=100_000, description="Nodes that stand by.", examples=[2])] = 0
+
+
+class Energy(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """Ask for energy and emissions. What is not said is usual: three quarters of the power limit, in a hyperscaler's
+    building."""
+
+    pue: Annotated[float, Meta(ge=1, le=3, description="Power usage effectiveness of the building.")] = 1.1
+    load_percent: Annotated[float, Meta(ge=1, le=100, description="Mean draw, of the power limit.")] = LOAD_PERCENT
+    grams_per_kwh: (
+        Annotated[float, Meta(ge=0, le=2000, description="CO2e of the grid; left out, no emissions.", examples=[57.0])]
+        | UnsetType
+    ) = UNSET
+    tdp_watts: (
+        Annotated[float, Meta(ge=1, le=100_000, description="Power limit, where the catalogue has none.")] | UnsetType
+    ) = UNSET
+    server_power_ratio: (
+        Annotated[float, Meta(ge=1, le=5, description="Power of the server over that of its accelerators.")] | UnsetType
+    ) = UNSET

@@ -1,0 +1,333 @@
+"""What a request pays for as numbers: the rate of a GPU-hour, commitments, storage, egress, energy, idle hours."""
+
+import datetime
+from decimal import Decimal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from service.catalog.gpus import get_gpu
+from service.errors import BrokenRule
+from service.estimates.bill_schemas import (
+    CommitmentPrice,
+    Energy,
+    Idle,
+    MeteredEgress,
+    MeteredStorage,
+    OwnedPrice,
+)
+from service.estimates.facts import amount_of, price_facts
+from service.estimates.record import Record
+from service.estimates.rework_schemas import FailuresRework
+from service.estimates.schemas import EstimateRequest
+from service.estimates.work import WorkFacts
+from service.estimator import advice, charges, inputs
+from service.estimator.charges import A100_SERVER_POWER_RATIO, H100_SERVER_POWER_RATIO
+from service.estimator.detailed import Alternatives, EnergyFacts, OwnedFacts
+from service.estimator.plan import Commitment, FixedCharge, Kept, KeptCheckpoints, Ratio
+from service.estimator.results import Component
+from service.estimator.utilisation import Family, family_of
+from service.money import Money, exact, written
+
+_GB = 1e9
+_NOTHING = Decimal(0)
+_ONE = Decimal(1)
+_POWER_ASSUMED = "8 accelerators of a server draw that much of it (Epoch AI); assumed for other families"
+_PRICE_LOW, _PRICE_HIGH = 0.8, 1.4  # several providers' prices about a list price; assumed
+
+
+class Pricing(Struct, frozen=True, kw_only=True):
+    """The rate of a GPU-hour, and what hangs on how it is bought."""
+
+    rate: Ratio
+    currency: str
+    amount: Decimal
+    priced_per: inputs.PricedPer
+    commitment: Commitment | None = None
+    owned: OwnedFacts | None = None
+    alternatives: Alternatives | None = None
+
+
+class Kinds(Struct, frozen=True):
+    """What is stored."""
+
+    kept: tuple[Kept, ...]
+    checkpoints: KeptCheckpoints | None
+    fixed: tuple[FixedCharge, ...]
+
+
+def pricing_of(
+    record: Record, request: EstimateRequest, work: WorkFacts, gpu_count: int, gpus_per_node: int
+) -> Pricing:
+    """The section `price`."""
+    price = request.price
+    if isinstance(price, CommitmentPrice):
+        return _commitment(record, price, request.start_at)
+    if isinstance(price, OwnedPrice):
+        return _owned(record, request, price, work, gpu_count)
+    if price is UNSET:
+        record.note(advice.price_default())
+        record.triangular("price", _PRICE_LOW, _PRICE_HIGH, "no price was given; providers' prices about a list price")
+    amount, per, currency = price_facts(record.assumptions, price)
+    divisor = Decimal(gpus_per_node) if per == "node" else _ONE
+    alternatives = None
+    if price is not UNSET and price.alternatives is not UNSET:
+        others = price.alternatives
+        bought = "on_demand" if price.purchase is UNSET else price.purchase
+        known = {
+            name: amount if bought == name else getattr(others, name) for name in ("on_demand", "spot", "reserved")
+        }
+        alternatives = Alternatives(
+            **{name: None if value is UNSET else value / divisor for name, value in known.items()}
+        )
+    if price is not UNSET and price.purchase is not UNSET:
+        record.say("price.purchase", price.purchase, "given", "request")
+    return Pricing(
+        rate=Ratio(amount, divisor), currency=currency, amount=amount, priced_per=per, alternatives=alternatives
+    )
+
+
+def on_demand_rate(request: EstimateRequest, pricing: Pricing) -> Decimal | None:
+    """What a GPU-hour costs where spot capacity falls back to it; None if nobody says."""
+    if isinstance(request.rework, FailuresRework) and request.rework.spot is not UNSET:
+        given = request.rework.spot.on_demand_amount
+        if given is not UNSET:
+            return given
+    return None if pricing.alternatives is None else pricing.alternatives.on_demand
+
+
+def storage_of(
+    record: Record, request: EstimateRequest, work: WorkFacts, interval_hours: float | None, currency: str
+) -> Kinds:
+    """The section `storage`."""
+    section = request.storage
+    if isinstance(section, MeteredStorage):
+        return _metered_storage(record, section, work, interval_hours, currency)
+    amount = amount_of(record.assumptions, "storage.amount", section, inputs.DEFAULT_STORAGE, currency)
+    return Kinds((), None, (_fixed("storage", "Storage for the run", amount),))
+
+
+def egress_of(record: Record, request: EstimateRequest, currency: str) -> tuple[FixedCharge, ...]:
+    """The section `egress`."""
+    section = request.egress
+    if not isinstance(section, MeteredEgress):
+        amount = amount_of(record.assumptions, "egress.amount", section, inputs.DEFAULT_EGRESS, currency)
+        return (_fixed("egress", "Data egress and transfer", amount),)
+    volume = charges.egress_gb(exact(section.dataset_gb), exact(section.passes), exact(section.exported_gb))
+    record.say("egress.volume_gb", float(volume), "derived", "dataset_gb x passes + exported_gb, within one month")
+    tiers = _tiers(section, volume)
+    made = charges.tier_charges(volume, tiers, exact(section.used_gb))
+    return tuple(
+        FixedCharge(
+            component="egress",
+            description=f"Egress to {section.route.replace('_', ' ')}, by tier",
+            quantity=part.quantity_gb,
+            unit="GB",
+            unit_price=part.price_per_gb,
+            amount=part.amount,
+        )
+        for part in made
+    ) or (_fixed("egress", "Data egress and transfer", _NOTHING),)
+
+
+def idle_of(record: Record, request: EstimateRequest, work: WorkFacts) -> Idle:
+    """The section `idle`; a billed utilisation holds it already."""
+    if request.idle is UNSET:
+        if work.performance is not None and not work.billed:
+            record.note(advice.no_idle_hours())
+        return Idle()
+    if work.billed:
+        record.note(advice.billed_mfu_with("idle"))
+    record.say("idle.setup_hours", request.idle.setup_hours, "given", "request")
+    record.say("idle.spare_nodes", request.idle.spare_nodes, "given", "request")
+    return request.idle
+
+
+def energy_of(record: Record, request: EstimateRequest, work: WorkFacts) -> EnergyFacts | None:
+    """The section `energy`; None where nobody asks for it."""
+    if request.energy is UNSET:
+        return None
+    return _power(record, request, request.energy, work)
+
+
+# ------------------------------------------------------------------------------------------- prices
+
+
+def _commitment(record: Record, price: CommitmentPrice, start_at: datetime.datetime | None) -> Pricing:
+    currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
+    record.pick("price.currency", price.currency, currency, "the default")
+    record.say("price.amount", str(written(price.amount, currency)), "given", "request")
+    term = exact(price.term_hours)
+    left = term
+    if price.term_start is not UNSET:
+        if start_at is None:
+            raise BrokenRule.at("/price/term_start", "What is left of the term follows from start_at: give it too")
+        elapsed = Decimal((start_at - price.term_start).total_seconds()) / 3600
+        if elapsed < 0 or elapsed >= term:
+            raise BrokenRule.at("/start_at", f"The run must start within the term of {term:f} h")
+        left = term - elapsed
+    record.say("price.term_left_hours", float(left), "derived", "of the term, when the run starts")
+    return Pricing(
+        rate=Ratio(price.amount),
+        currency=currency,
+        amount=price.amount,
+        priced_per="gpu",
+        commitment=Commitment(
+            gpu_count=Decimal(price.gpu_count),
+            term_hours=term,
+            left_hours=left,
+            rate=price.amount,
+            upfront=_or_nothing(price.upfront),
+            overflow_rate=None if price.overflow_amount is UNSET else price.overflow_amount,
+            whole_term=price.attribution == "term",
+        ),
+    )
+
+
+def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: WorkFacts, gpu_count: int) -> Pricing:
+    """The three figures of one GPU-hour: they grow with the hours, and nothing else of the run."""
+    currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
+    record.pick("price.currency", price.currency, currency, "the default")
+    owned = gpu_count if price.gpu_count is UNSET else price.gpu_count
+    if owned < gpu_count:
+        raise BrokenRule.at("/price/gpu_count", f"The run takes {gpu_count} GPUs; no fewer can be owned")
+    power = _power(record, request, Energy() if request.energy is UNSET else request.energy, work)
+    kwh = charges.energy_kwh(1.0, power.tdp_watts, power.server_power_ratio, power.load_percent, power.pue)
+    record.say("price.kwh_per_gpu_hour", float(kwh), "derived", "TDP x server x load x PUE")
+    cluster = charges.OwnedCluster(
+        capex=price.capex,
+        gpu_count=Decimal(owned),
+        life_years=exact(price.life_years),
+        capital_percent_per_year=exact(price.capital_percent_per_year),
+        colocation_per_year=_or_nothing(price.colocation_per_year),
+        support_per_year=_or_nothing(price.support_per_year),
+        staff_per_year=_or_nothing(price.staff_per_year),
+        utilisation_percent=exact(price.utilisation_percent),
+    )
+    figures = charges.owned_figures(cluster, _ONE, exact(kwh) * price.energy_amount_per_kwh)
+    billed = {"cash": figures.cash_increment, "book": figures.book, "loaded": figures.fully_loaded}[price.basis]
+    return Pricing(
+        rate=Ratio(billed),
+        currency=currency,
+        amount=billed,
+        priced_per="gpu",
+        owned=OwnedFacts(per_gpu_hour=figures, billed=price.basis),
+    )
+
+
+def _or_nothing(amount: Money | UnsetType) -> Decimal:
+    return _NOTHING if amount is UNSET else amount
+
+
+def _power(record: Record, request: EstimateRequest, energy: Energy, work: WorkFacts) -> EnergyFacts:
+    """Power limit and server of the accelerator; BrokenRule where nobody knows the limit."""
+    cluster = request.cluster
+    tdp: float | None = None
+    family: Family = "other"
+    if work.chip is not None:
+        tdp, family = work.chip.tdp_watts, work.chip.family
+    elif cluster is not UNSET and cluster.custom_gpu is not UNSET:
+        tdp = None if cluster.custom_gpu.tdp_watts is UNSET else cluster.custom_gpu.tdp_watts
+    elif cluster is not UNSET and cluster.gpu is not None:
+        gpu = get_gpu(cluster.gpu)  # already looked up: the name is good
+        tdp, family = gpu.tdp_watts, family_of(gpu.id)
+    if energy.tdp_watts is not UNSET:
+        tdp = energy.tdp_watts
+    if tdp is None:
+        told = "No power limit of this accelerator is known: name one that the catalogue has, or give tdp_watts"
+        raise BrokenRule.at("/energy/tdp_watts", told)
+    ratio = A100_SERVER_POWER_RATIO if family == "a100" else H100_SERVER_POWER_RATIO
+    return EnergyFacts(
+        tdp_watts=tdp,
+        server_power_ratio=record.pick("energy.server_power_ratio", energy.server_power_ratio, ratio, _POWER_ASSUMED),
+        load_percent=energy.load_percent,
+        pue=energy.pue,
+        grams_per_kwh=None if energy.grams_per_kwh is UNSET else energy.grams_per_kwh,
+    )
+
+
+# ------------------------------------------------------------------------------------------- storage and egress
+
+
+def _metered_storage(
+    record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, currency: str
+) -> Kinds:
+    price = section.price_per_gb_month
+    record.say("storage.price_per_gb_month", str(written(price, currency)), "given", "request")
+    kept = [
+        Kept(
+            component="storage",
+            description="Data set in the object store",
+            size_gb=exact(section.dataset_gb),
+            price_per_gb_month=price,
+            hours=None if section.dataset_hours is UNSET else exact(section.dataset_hours),
+        )
+    ]
+    if section.filesystem_gb:
+        if section.filesystem_price_per_gb_month is UNSET:
+            told = "The filesystem has a price of its own: give it"
+            raise BrokenRule.at("/storage/filesystem_price_per_gb_month", told)
+        kept.append(
+            Kept(
+                component="storage_filesystem",
+                description="Shared filesystem for the run",
+                size_gb=exact(section.filesystem_gb),
+                price_per_gb_month=section.filesystem_price_per_gb_month,
+            )
+        )
+    return Kinds(tuple(kept), _checkpoints(record, section, work, interval_hours, price), ())
+
+
+def _checkpoints(
+    record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, price: Money
+) -> KeptCheckpoints | None:
+    asked = section.checkpoints
+    if asked is UNSET:
+        return None
+    size = asked.size_gb
+    if size is UNSET:
+        if work.checkpoint_bytes is None:
+            raise BrokenRule.at(
+                "/storage/checkpoints/size_gb", "No model says how large a checkpoint is: give its size"
+            )
+        size = work.checkpoint_bytes / _GB
+        record.say("storage.checkpoints.size_gb", size, "derived", "14 bytes a trained parameter")
+    every = asked.every_hours
+    if every is UNSET:
+        if interval_hours is None:
+            told = "No rework of kind failures says how often they are written: give it"
+            raise BrokenRule.at("/storage/checkpoints/every_hours", told)
+        every = interval_hours
+    return KeptCheckpoints(
+        size_gb=exact(size),
+        every_hours=exact(every),
+        keep=asked.keep,
+        archived=asked.archived,
+        price_per_gb_month=price,
+    )
+
+
+def _tiers(section: MeteredEgress, volume: Decimal) -> tuple[charges.Tier, ...]:
+    """The tiers of a request; BrokenRule where they do not ascend, or end below what the month takes."""
+    below = 0.0
+    last = len(section.tiers) - 1
+    for index, tier in enumerate(section.tiers):
+        at = f"/egress/tiers/{index}/up_to_gb"
+        if tier.up_to_gb is None and index < last:
+            raise BrokenRule.at(at, "Only the last tier has no boundary")
+        if tier.up_to_gb is not None and tier.up_to_gb <= below:
+            raise BrokenRule.at(at, f"Tiers ascend: it must be more than {below:g}")
+        below = tier.up_to_gb or below
+    end = section.tiers[-1].up_to_gb
+    if end is not None and exact(section.used_gb) + volume > exact(end):
+        told = f"The month takes more than {end:g} GB: give the price beyond, in a tier without a boundary"
+        raise BrokenRule.at(f"/egress/tiers/{last}/up_to_gb", told)
+    return tuple(
+        charges.Tier(None if tier.up_to_gb is None else exact(tier.up_to_gb), tier.price_per_gb)
+        for tier in section.tiers
+    )
+
+
+def _fixed(component: Component, description: str, amount: Decimal) -> FixedCharge:
+    return FixedCharge(
+        component=component, description=description, quantity=_ONE, unit="run", unit_price=amount, amount=amount
+    )

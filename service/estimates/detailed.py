@@ -1,0 +1,193 @@
+"""A request beyond the classic fields to the facts of a run: work, failures, price, storage, and what is uncertain."""
+
+import math
+from decimal import Decimal
+
+from msgspec import UNSET
+
+from service.errors import BrokenRule
+from service.estimates.billing import egress_of, energy_of, idle_of, on_demand_rate, pricing_of, storage_of
+from service.estimates.explanations import explained
+from service.estimates.facts import cluster_facts, number_of, pick
+from service.estimates.failures import FoundFailures, Job, failures_of
+from service.estimates.record import Record
+from service.estimates.rework_schemas import FailuresRework
+from service.estimates.risk_schemas import CertainSpread, LognormalSpread, Spread, Uncertainty
+from service.estimates.schemas import Cluster, EstimateRequest
+from service.estimates.work import WorkFacts, facts_of_work
+from service.estimates.work_schemas import TransformerWork
+from service.estimator import advice, inputs
+from service.estimator.detailed import DetailedRun
+from service.estimator.notes import notes_on
+from service.estimator.plan import Plan
+from service.estimator.results import Note
+from service.estimator.uncertainty import InputSpread, Simulation, UncertainInput
+from service.money import exact, exact_arithmetic
+from service.units import PERCENT
+
+_NOTHING = Decimal(0)
+
+
+def detailed_facts(request: EstimateRequest, explain: bool = False) -> DetailedRun:
+    """Every name looked up, every default filled in, everything predicted; BrokenRule names the field where something
+    cannot be."""
+    with exact_arithmetic():
+        return _facts(request, explain)
+
+
+def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
+    record = Record()
+    gpu_count, gpus_per_node = _counts(record, request)
+    work = facts_of_work(record, request, gpu_count, gpus_per_node)
+    pricing = pricing_of(record, request, work, gpu_count, gpus_per_node)
+    on_demand = on_demand_rate(request, pricing)
+    buffer_percent, found = _rework(record, request, work, gpu_count, gpus_per_node, on_demand)
+    if found is not None and found.failures.on_spot and pricing.commitment is not None:
+        raise BrokenRule.at("/rework/spot", "Committed capacity is not interrupted as spot is; price it hourly")
+    idle = idle_of(record, request, work)
+    interval = None if found is None else found.failures.interval_hours
+    stored = storage_of(record, request, work, interval, pricing.currency)
+    egress = egress_of(record, request, pricing.currency)
+    price = request.price
+    plan = Plan(
+        gpu_count=Decimal(gpu_count),
+        gpus_per_node=Decimal(gpus_per_node),
+        hours=work.hours,
+        hours_divisor=work.hours_divisor,
+        efficiency_percent=work.efficiency_percent,
+        overhead_percent=work.overhead_percent,
+        buffer_percent=buffer_percent,
+        failures=None if found is None else found.failures,
+        setup_hours=exact(idle.setup_hours),
+        spare_gpus=Decimal(idle.spare_nodes * gpus_per_node),
+        rate=pricing.rate,
+        fallback_rate=None
+        if on_demand is None or found is None or not found.failures.fallback_percent
+        else on_demand - pricing.rate.value,
+        commitment=pricing.commitment,
+        kept=stored.kept,
+        kept_checkpoints=stored.checkpoints,
+        fixed=(*stored.fixed, *egress),
+        discount_percent=_NOTHING
+        if price is UNSET or price.discount_percent is UNSET
+        else exact(price.discount_percent),
+        credits=_NOTHING if price is UNSET or price.credits is UNSET else price.credits,
+        tax_percent=_NOTHING if price is UNSET or price.tax_percent is UNSET else exact(price.tax_percent),
+    )
+    simulation = _simulation(record, request)
+    classic = inputs.Run(
+        gpu_count,
+        gpus_per_node,
+        work.hours,
+        work.basis or "per_gpu",
+        work.efficiency_percent,
+        work.network,
+        work.measured,
+        buffer_percent,
+        pricing.amount,
+        pricing.priced_per,
+        pricing.currency,
+        _NOTHING,
+        _NOTHING,
+        request.start_at,
+        request.budget,
+        (),
+    )
+    known: tuple[Note, ...] = notes_on(
+        classic,
+        hours_given=work.basis is not None,
+        rework_typed=found is None and not work.billed,
+    )
+    return DetailedRun(
+        plan=plan,
+        currency=pricing.currency,
+        start_at=request.start_at,
+        budget=request.budget,
+        trained_tokens=work.trained_tokens,
+        scaling_is_explicit=work.scaling_is_explicit,
+        waiting_percent=work.waiting_percent,
+        performance=work.performance,
+        billed_utilisation_given=work.billed,
+        memory=work.memory,
+        failures=None if found is None else found.facts,
+        simulation=simulation,
+        energy=energy_of(record, request, work),
+        owned=pricing.owned,
+        alternatives=pricing.alternatives,
+        assumptions=tuple(record.assumptions),
+        notes=(*known, *record.notes),
+        explain=explained if explain else None,
+    )
+
+
+def _counts(record: Record, request: EstimateRequest) -> tuple[int, int]:
+    """Accelerators, and those of a node; a transformer looks up its accelerator itself."""
+    cluster = Cluster() if request.cluster is UNSET else request.cluster
+    if isinstance(request.work, TransformerWork):
+        at = record.assumptions
+        source = "classic calculator's default"
+        return (
+            record.pick("cluster.gpu_count", cluster.gpu_count, inputs.DEFAULT_GPU_COUNT, source),
+            pick(at, "cluster.gpus_per_node", cluster.gpus_per_node, inputs.DEFAULT_GPUS_PER_NODE),
+        )
+    if cluster.gpu is not None and cluster.custom_gpu is not UNSET:
+        raise BrokenRule.at("/cluster/custom_gpu", "Give either gpu or custom_gpu, not both")
+    return cluster_facts(record.assumptions, cluster)
+
+
+def _rework(
+    record: Record,
+    request: EstimateRequest,
+    work: WorkFacts,
+    gpu_count: int,
+    gpus_per_node: int,
+    on_demand: Decimal | None,
+) -> tuple[Decimal, FoundFailures | None]:
+    """A typed percent, or failures by cause. A billed utilisation holds rework already: none unless it is asked for."""
+    rework = request.rework
+    if work.billed and rework is UNSET:
+        record.say("rework.rework_percent", 0.0, "derived", "the billed utilisation holds it")
+        return _NOTHING, None
+    if work.billed:
+        record.note(advice.billed_mfu_with("rework"))
+    if not isinstance(rework, FailuresRework):
+        given = UNSET if rework is UNSET else rework.rework_percent
+        return number_of(record.assumptions, "rework.rework_percent", given, inputs.DEFAULT_REWORK_PERCENT), None
+    productive = work.hours * PERCENT / (work.efficiency_percent * work.hours_divisor)
+    job = Job(
+        node_count=math.ceil(gpu_count / gpus_per_node),
+        work_hours=float(productive * (PERCENT + work.overhead_percent) / PERCENT),
+        step_hours=work.step_hours,
+        checkpoint_bytes=work.checkpoint_bytes,
+        on_demand_rate=on_demand,
+    )
+    return _NOTHING, failures_of(record, rework, job)
+
+
+def _simulation(record: Record, request: EstimateRequest) -> Simulation | None:
+    """What is drawn: the spreads that came up, and over them those of the request."""
+    asked = request.uncertainty
+    if asked is UNSET:
+        if request.budget is None or request.budget.confidence_percent is UNSET:
+            return None
+        asked = Uncertainty()
+    spreads = dict(record.spreads)
+    for name in asked.spreads.__struct_fields__:
+        given = getattr(asked.spreads, name)
+        if given is not UNSET:
+            spreads.pop(name, None)  # type: ignore[call-overload]
+            made = _spread(name, given)  # type: ignore[arg-type]
+            if made is not None:
+                spreads[made.input] = made
+    if not spreads:
+        record.note(advice.no_spread())
+    return Simulation(asked.samples, asked.seed, tuple(spreads.values()))
+
+
+def _spread(name: UncertainInput, given: Spread) -> InputSpread | None:
+    if isinstance(given, CertainSpread):
+        return None
+    if isinstance(given, LognormalSpread):
+        return InputSpread(input=name, sigma=given.sigma, source="request") if given.sigma else None
+    low, high = given.low_percent / PERCENT, given.high_percent / PERCENT
+    return InputSpread(input=name, low=low, high=high, source="request") if low < high else None

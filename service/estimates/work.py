@@ -1,0 +1,415 @@
+"""The work of a request to productive hours, and all that is known of how fast, how large and how sure they are."""
+
+import math
+from decimal import Decimal
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from service.errors import BrokenRule
+from service.estimates.chips import Chip, chip_of
+from service.estimates.facts import scaling_facts, work_facts
+from service.estimates.memory import (
+    Site,
+    memory_by_parameters,
+    memory_fully_sharded,
+    memory_of_layout,
+    plan_of,
+)
+from service.estimates.pace import (
+    Modelled,
+    Pace,
+    attention_of,
+    hardware_over_model,
+    layout_of,
+    model_efficiency_percent,
+    pace_of,
+)
+from service.estimates.record import Record
+from service.estimates.schemas import (
+    CommunicationScaling,
+    EstimateRequest,
+    InterconnectScaling,
+    MeasuredScaling,
+    ModelScaling,
+    Scaling,
+)
+from service.estimates.subject import Subject, compute_optimal_of, subject_of
+from service.estimates.work_schemas import DEFAULT_OVERHEAD_PERCENT, ParallelLayout, ThroughputWork, TransformerWork
+from service.estimator import advice, inputs
+from service.estimator.answers import Memory, Performance, SpreadOfRate, StepTime, UsedLayout
+from service.estimator.inputs import GpuHoursWork, MeasuredEfficiency, Network
+from service.estimator.parallelism import data_parallel
+from service.estimator.scaling import MOST_EXTRAPOLATION
+from service.estimator.utilisation import P90_SIGMAS, quantile_factors
+from service.money import exact, number
+from service.units import PERCENT
+
+_HUNDRED = Decimal(PERCENT)
+_ONE = Decimal(1)
+_NOTHING = Decimal(0)
+_SECONDS_PER_HOUR = 3600
+_TERA = 1e12
+_STEP_TO_BILL = "evaluation, ramp-up and hangs: what published bills have beyond their steps"
+_HELD = "the utilisation holds communication already"
+
+
+class WorkFacts(Struct, frozen=True, kw_only=True):
+    """Productive hours and what goes with them. `hours` are ideal hours, to be divided by `hours_divisor` and by the
+    efficiency; `scaling_is_explicit` where somebody named that efficiency."""
+
+    hours: Decimal
+    hours_divisor: Decimal
+    basis: inputs.Basis | None
+    efficiency_percent: Decimal
+    scaling_is_explicit: bool
+    network: Network | None = None
+    measured: MeasuredEfficiency | None = None
+    overhead_percent: Decimal = _NOTHING
+    billed: bool = False
+    predicted: bool = False
+    waiting_percent: float | None = None
+    trained_tokens: float | None = None
+    performance: Performance | None = None
+    memory: Memory | None = None
+    checkpoint_bytes: float | None = None
+    step_hours: float | None = None
+    chip: Chip | None = None
+
+
+def facts_of_work(record: Record, request: EstimateRequest, gpu_count: int, gpus_per_node: int) -> WorkFacts:
+    """The section `work` with `scaling`; BrokenRule where they contradict each other or what is needed is unknown."""
+    work, scaling = request.work, request.scaling
+    if isinstance(work, TransformerWork):
+        return _transformer(record, request, work, gpu_count, gpus_per_node)
+    if isinstance(scaling, ModelScaling):
+        raise BrokenRule.at("/scaling", "The step model needs work of kind transformer with a model or a shape")
+    if isinstance(work, ThroughputWork):
+        return _throughput(record, work, scaling, gpu_count)
+    return _gpu_hours(record, work, scaling, gpu_count)
+
+
+# ------------------------------------------------------------------------------------------- hours
+
+
+def _gpu_hours(
+    record: Record, work: GpuHoursWork | UnsetType, scaling: Scaling | UnsetType, gpu_count: int
+) -> WorkFacts:
+    """Hours as the classic calculator has them."""
+    hours, basis = work_facts(record.assumptions, work)
+    efficiency, network, measured = _efficiency(record, scaling, gpu_count)
+    return WorkFacts(
+        hours=hours,
+        hours_divisor=Decimal(gpu_count) if basis == "total" else _ONE,
+        basis=basis,
+        efficiency_percent=efficiency,
+        scaling_is_explicit=True,
+        network=network,
+        measured=measured,
+    )
+
+
+def _efficiency(
+    record: Record, scaling: Scaling | UnsetType, gpu_count: int
+) -> tuple[Decimal, Network | None, MeasuredEfficiency | None]:
+    """The efficiency that a section of scaling names, with its spread."""
+    if isinstance(scaling, CommunicationScaling):
+        return _by_communication(record, scaling, gpu_count), None, None
+    assert not isinstance(scaling, ModelScaling)  # the caller has another way with it
+    efficiency, network, measured = scaling_facts(record.assumptions, scaling, gpu_count)
+    if isinstance(scaling, InterconnectScaling) and network is not None:
+        _band_spread(record, network, float(efficiency))
+    if measured is not None and measured.low_percent > 0:
+        ratio = measured.high_percent / measured.low_percent
+        record.lognormal("scaling", _sigma(ratio), "the interval of the fit to your measurements")
+    return efficiency, network, measured
+
+
+def _by_communication(record: Record, scaling: CommunicationScaling, gpu_count: int) -> Decimal:
+    """Exposed communication as long as it was, beside less work (Amdahl); or its share, where the batch grows."""
+    share = scaling.share_percent / PERCENT
+    base = gpu_count if scaling.gpu_count is UNSET else scaling.gpu_count
+    factor = gpu_count / base if scaling.batch == "fixed" else 1.0
+    if factor > MOST_EXTRAPOLATION:
+        record.note(advice.communication_extrapolated(factor))
+    percent = PERCENT * (1 - share) / (1 - share + share * factor)
+    record.say("scaling.share_percent", scaling.share_percent, "given", "request")
+    record.say("scaling.efficiency_percent", percent, "derived", "(1 - s) / (1 - s + s n / n0) (Amdahl 1967)")
+    if percent < 1:
+        raise BrokenRule.at("/scaling/share_percent", "At this GPU count communication leaves less than 1 %")
+    return exact(percent)
+
+
+def _band_spread(record: Record, network: Network, percent: float) -> None:
+    low, high = network.band_low_percent, network.band_high_percent
+    record.triangular("scaling", min(low / percent, 1.0), max(high / percent, 1.0), f"the band of {network.name}")
+
+
+# ------------------------------------------------------------------------------------------- throughput
+
+
+def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetType, gpu_count: int) -> WorkFacts:
+    """Tokens over tokens a second; the rate of one accelerator is that of the measurement."""
+    tokens = work.tokens * work.epochs
+    record.say("work.tokens", work.tokens, "given", "request")
+    record.say("work.tokens_per_second", work.tokens_per_second, "given", "request")
+    base = gpu_count if work.measured_gpu_count is UNSET else work.measured_gpu_count
+    per_gpu = work.tokens_per_second if work.per == "gpu" else work.tokens_per_second / base
+    efficiency, network, measured = _HUNDRED, None, None
+    if scaling is not UNSET:
+        efficiency, network, measured = _efficiency(record, scaling, gpu_count)
+    elif base != gpu_count:
+        record.note(advice.linear_throughput(base, gpu_count))
+    rate = per_gpu * gpu_count
+    pace = Pace(tokens_per_second=rate, method="throughput_given", regimes=(), sigma_ln=0.0, source="request")
+    return WorkFacts(
+        hours=exact(tokens / rate / _SECONDS_PER_HOUR),
+        hours_divisor=_ONE,
+        basis=None,
+        efficiency_percent=efficiency,
+        scaling_is_explicit=scaling is not UNSET,
+        network=network,
+        measured=measured,
+        overhead_percent=_overhead(record, work.overhead_percent),
+        trained_tokens=tokens,
+        performance=_performance(pace, gpu_count, tokens, float(efficiency)),
+    )
+
+
+def _overhead(record: Record, given: float | UnsetType) -> Decimal:
+    """The residual between a step and a bill, with its spread where nobody said it."""
+    if given is UNSET:
+        record.triangular("overhead", 0.5, 2.5, "5 to 25 % where nobody measured it; assumed")
+    return exact(record.pick("work.overhead_percent", given, DEFAULT_OVERHEAD_PERCENT, _STEP_TO_BILL))
+
+
+# ------------------------------------------------------------------------------------------- a transformer
+
+
+def _transformer(
+    record: Record, request: EstimateRequest, work: TransformerWork, gpu_count: int, gpus_per_node: int
+) -> WorkFacts:
+    subject = subject_of(record, work)
+    site = Site(chip_of(record, request.cluster, work.precision), gpu_count, gpus_per_node)
+    scaling = request.scaling
+    measured = scaling if isinstance(scaling, MeasuredScaling) else None
+    pace = pace_of(record, work, subject, site, measured)
+    _advise(record, work, pace, site)
+    efficiency, explicit, network = _of_a_pace(record, work, subject, site, scaling, pace)
+    billed = work.mfu_kind == "billed"
+    overhead = _NOTHING
+    if not billed:
+        overhead = _overhead(record, work.overhead_percent)
+    elif work.overhead_percent is not UNSET:
+        record.note(advice.billed_mfu_with("overhead"))
+        overhead = exact(work.overhead_percent)
+    record.lognormal("throughput", pace.sigma_ln, pace.source)
+    step = pace.modelled
+    hours = exact(subject.trained_tokens / pace.tokens_per_second / _SECONDS_PER_HOUR)
+    predicted = pace.method in ("layout_given", "layout_searched", "one_point")
+    return WorkFacts(
+        hours=hours,
+        hours_divisor=_ONE,
+        basis=None,
+        efficiency_percent=efficiency,
+        scaling_is_explicit=explicit,
+        network=network,
+        overhead_percent=overhead,
+        billed=billed,
+        predicted=pace.method not in ("mfu_given", "hfu_given"),
+        waiting_percent=_waiting_percent(step) if predicted and step is not None else None,
+        trained_tokens=subject.trained_tokens,
+        performance=_transformer_performance(record, work, subject, site, pace, float(efficiency), billed),
+        memory=_memory(record, work, subject, site, step),
+        checkpoint_bytes=subject.checkpoint_bytes or None,
+        step_hours=None if step is None else step.step.total_seconds / _SECONDS_PER_HOUR,
+        chip=site.chip,
+    )
+
+
+def _of_a_pace(
+    record: Record,
+    work: TransformerWork,
+    subject: Subject,
+    site: Site,
+    scaling: Scaling | UnsetType,
+    pace: Pace,
+) -> tuple[Decimal, bool, Network | None]:
+    """The efficiency beside a utilisation: none, for it holds communication, unless one is asked for."""
+    given = pace.method in ("mfu_given", "hfu_given")
+    if isinstance(scaling, ModelScaling) and scaling.base_gpu_count is not UNSET:
+        if not given:
+            told = "It is the count at which mfu_percent or hfu_percent was measured: give one of them"
+            raise BrokenRule.at("/scaling/base_gpu_count", told)
+        percent = model_efficiency_percent(record, work, subject, site, scaling.base_gpu_count)
+        source = f"the step model, against {scaling.base_gpu_count} GPUs"
+        record.say("scaling.efficiency_percent", percent, "derived", source)
+        return exact(percent), True, None
+    if isinstance(scaling, ModelScaling) and given:
+        told = "A given utilisation leaves the model nothing to say; give base_gpu_count, where it was measured"
+        raise BrokenRule.at("/scaling", told)
+    if scaling is UNSET or isinstance(scaling, ModelScaling | MeasuredScaling):
+        record.say("scaling.efficiency_percent", 100.0, "derived", _HELD)
+        return _HUNDRED, False, None
+    record.note(advice.mfu_with_scaling())
+    efficiency, network, _ = _efficiency(record, scaling, site.gpu_count)
+    return efficiency, True, network
+
+
+def _advise(record: Record, work: TransformerWork, pace: Pace, site: Site) -> None:
+    """Notes on the utilisation and the layout."""
+    low, high = (PERCENT * factor for factor in quantile_factors(pace.sigma_ln))
+    record.note(advice.throughput_source(pace.method, low, high))
+    if pace.regimes:
+        record.note(advice.unvalidated(pace.regimes))
+    if work.mfu_percent is not UNSET and work.mfu_percent > advice.HIGH_MFU_PERCENT:
+        record.note(advice.high_mfu(work.mfu_percent))
+    if work.mfu_percent is not UNSET:
+        record.pick("work.mfu_kind", work.mfu_kind, "step", "a benchmark figure is a step MFU")
+        record.pick("work.attention", work.attention, "full", "as PaLM, Megatron-LM and Llama 3 count it")
+    recompute = pace.modelled.layout.recompute if pace.modelled is not None else work.recompute
+    if recompute == "full":
+        record.note(advice.full_recompute())
+    tensor = work.layout.tensor if work.layout is not UNSET else 1
+    if tensor > site.gpus_per_node:
+        record.note(advice.tensor_over_network(tensor, site.gpus_per_node))
+    chip = site.chip
+    if site.gpu_count > site.gpus_per_node and chip.network_is_slow and chip.network_bytes_per_second is not None:
+        record.note(advice.slow_network(chip.network_bytes_per_second * 8 / 1e9))
+
+
+def _memory(record: Record, work: TransformerWork, subject: Subject, site: Site, modelled: Modelled | None) -> Memory:
+    """By the layout given or found, else with everything shared out."""
+    shape = subject.shape
+    if shape is None:
+        return memory_by_parameters(record, subject, site)
+    recompute = None if work.recompute is UNSET else work.recompute
+    if work.layout is not UNSET:
+        layout = layout_of(work.layout, "none" if recompute is None else recompute)
+        data = data_parallel(layout, site.gpu_count)
+        _check_expert(work.layout, data, None if shape.moe is None else shape.moe.experts)
+        plan = plan_of(subject, layout, data, work.layout.expert)
+        return memory_of_layout(record, subject, shape, site, plan, searched=False)
+    if modelled is not None:
+        plan = plan_of(subject, modelled.layout, data_parallel(modelled.layout, site.gpu_count))
+        return memory_of_layout(record, subject, shape, site, plan, searched=True)
+    return memory_fully_sharded(record, subject, shape, site, recompute)
+
+
+def _check_expert(layout: ParallelLayout, data: int, experts: int | None) -> None:
+    at, expert = "/work/layout/expert", layout.expert
+    if expert == 1:
+        return
+    if experts is None:
+        raise BrokenRule.at(at, "A dense model has no experts to share out; 1 would work")
+    if experts % expert:
+        raise BrokenRule.at(at, f"A degree of {expert} does not divide {experts} experts")
+    if data < 1 or (data * layout.context) % expert:
+        raise BrokenRule.at(at, f"A degree of {expert} does not divide the {data * layout.context} replicas")
+
+
+# ------------------------------------------------------------------------------------------- in the answer
+
+
+def _performance(pace: Pace, gpu_count: int, tokens: float, efficiency_percent: float) -> Performance:
+    """A pace without FLOPs."""
+    low, high = quantile_factors(pace.sigma_ln)
+    rate = pace.tokens_per_second * efficiency_percent / PERCENT
+    return Performance(
+        method=pace.method,
+        regimes=pace.regimes,
+        spread=SpreadOfRate(_shown(pace.sigma_ln), _shown(PERCENT * low), _shown(PERCENT * high), pace.source),
+        precision=None,
+        peak_tflops_per_gpu=None,
+        parameters=None,
+        active_parameters=None,
+        trained_tokens=_shown(tokens),
+        flops_basis=None,
+        attention=None,
+        flops_per_token=None,
+        model_flops=None,
+        tokens_per_second=_shown(rate),
+        tokens_per_second_per_gpu=_shown(rate / gpu_count),
+        achieved_tflops_per_gpu=None,
+        step_mfu_percent=None,
+        step_hfu_percent=None,
+        billed_mfu_percent=None,
+        layout=None,
+        step=None,
+        compute_optimal=None,
+    )
+
+
+def _transformer_performance(
+    record: Record,
+    work: TransformerWork,
+    subject: Subject,
+    site: Site,
+    pace: Pace,
+    efficiency_percent: float,
+    billed: bool,
+) -> Performance:
+    """And with FLOPs, utilisation, layout and step."""
+    attention = attention_of(work)
+    flops_per_token = subject.flops_per_token(attention)
+    plain = _performance(pace, site.gpu_count, subject.trained_tokens, efficiency_percent)
+    peak = site.chip.peak_flops_per_second
+    achieved = plain.tokens_per_second_per_gpu * flops_per_token
+    mfu_percent = PERCENT * achieved / peak
+    if mfu_percent > PERCENT:
+        told = f"{achieved / _TERA:,.0f} TFLOPS a GPU are more than the {peak / _TERA:g} that {site.chip.name} has"
+        raise BrokenRule.at("/scaling/points" if pace.method in ("measured_points", "one_point") else "/work", told)
+    hardware = hardware_over_model(work, subject, pace.modelled)
+    return structs.replace(
+        plain,
+        precision=work.precision,
+        peak_tflops_per_gpu=_shown(peak / _TERA),
+        parameters=_shown(subject.parameters),
+        active_parameters=_shown(subject.active_parameters),
+        flops_basis=subject.flops_basis,
+        attention="none" if subject.shape is None else attention,
+        flops_per_token=_shown(flops_per_token),
+        model_flops=_shown(flops_per_token * subject.trained_tokens),
+        achieved_tflops_per_gpu=_shown(achieved / _TERA),
+        step_mfu_percent=None if billed else _shown(mfu_percent),
+        step_hfu_percent=None if billed or hardware is None else _shown(mfu_percent * hardware),
+        billed_mfu_percent=_shown(mfu_percent) if billed else None,
+        layout=None if pace.modelled is None else _used_layout(pace.modelled, site.gpu_count),
+        step=None if pace.modelled is None else _step_time(pace.modelled),
+        compute_optimal=compute_optimal_of(record, subject),
+    )
+
+
+def _used_layout(modelled: Modelled, gpu_count: int) -> UsedLayout:
+    layout = modelled.layout
+    return UsedLayout(
+        given=modelled.given,
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
+        interleave=layout.interleave,
+        context=layout.context,
+        data=data_parallel(layout, gpu_count),
+        microbatch=layout.microbatch,
+        global_batch_sequences=modelled.workload.global_batch_sequences,
+        sharding=layout.sharding,
+        recompute=layout.recompute,
+    )
+
+
+def _step_time(modelled: Modelled) -> StepTime:
+    seconds = {field: _shown(value) for field, value in structs.asdict(modelled.step).items()}
+    return StepTime(**seconds, waiting_percent=_shown(_waiting_percent(modelled)))
+
+
+def _waiting_percent(modelled: Modelled) -> float:
+    """The share of a step that is neither compute nor optimizer."""
+    step = modelled.step
+    working = step.compute_seconds + step.optimizer_seconds
+    return max(0.0, PERCENT * (1 - working / step.total_seconds))
+
+
+def _sigma(ratio_of_p90_to_p10: float) -> float:
+    return math.log(ratio_of_p90_to_p10) / (2 * P90_SIGMAS)
+
+
+def _shown(value: float) -> float:
+    return number(exact(float(value)))

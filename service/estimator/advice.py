@@ -1,0 +1,276 @@
+"""What a reader should know of a predicted run, as notes with stable codes; `notes` has those of the classic fields."""
+
+from service.estimator.flops import EPOCHS_ADVISED_AGAINST, EPOCHS_LIKE_FRESH_DATA
+from service.estimator.results import Note
+from service.estimator.utilisation import Method, Regime
+
+HIGH_MFU_PERCENT = 60.0
+
+_METHODS: dict[Method, str] = {
+    "mfu_given": "The hours follow from the MFU that was given.",
+    "hfu_given": "The hours follow from the HFU that was given, less what is recomputed.",
+    "throughput_given": "The hours follow from the throughput that was given.",
+    "measured_points": "The throughput was fitted to your measurements.",
+    "one_point": "The throughput is your one measurement, carried to this count by the shape of the step model.",
+    "layout_given": "The throughput was predicted by the step model for the layout given.",
+    "layout_searched": "The throughput was predicted by the step model for the fastest layout that fits, less a tenth, "
+    "because real layouts are seldom the best. State yours and the recompute mode for a better figure.",
+    "family_prior": "The throughput is what is usual for this family of accelerators. A shape, a layout or one "
+    "measurement gives a better figure.",
+}
+_REGIMES: dict[Regime, str] = {
+    "accelerator_unvalidated": "no published training throughput of this accelerator was used to check the model",
+    "mixture_of_experts": "a mixture of experts reaches a quarter to a half of a dense model's MFU on H100 (0.6 to 0.8 "
+    "on racks of one link), and its exchange between experts is not modelled",
+    "low_precision": "against BF16, FP8 measured 1.27 to 1.45 times in PyTorch and 1.77 times in MLPerf, and nothing "
+    "narrower has been published",
+    "wide_precision": "published utilisation is of BF16",
+    "slow_network": "no published run was below 100 Gb/s for each accelerator",
+    "long_sequence": "sequences over 32k tokens were off by up to 45 %",
+    "context_parallel": "the exchange within context-parallel groups is not modelled",
+    "adapters": "the utilisation of full training was taken for adapters, as one published table has it",
+    "quantized_adapters": "dequantizing costs QLoRA a tenth to three tenths of the utilisation, by assumption",
+}
+
+
+def throughput_source(method: Method, p10_percent: float, p90_percent: float) -> Note:
+    """Which way the throughput was found, and how far it may be off."""
+    told = _METHODS[method]
+    if p10_percent < p90_percent:
+        told += f" Eight times in ten the real one is {p10_percent:.0f} to {p90_percent:.0f} % of it."
+    return Note(f"throughput_{method}", "info", told)
+
+
+def unvalidated(regimes: tuple[Regime, ...]) -> Note:
+    """What no published table covers."""
+    told = "; ".join(_REGIMES[regime] for regime in regimes)
+    return Note("regime_unvalidated", "warning", f"The spread was widened: {told}.")
+
+
+def mfu_with_scaling() -> Note:
+    """An MFU that is scaled again."""
+    return Note(
+        "mfu_with_scaling",
+        "warning",
+        "An MFU measured on this cluster already holds communication; with a scaling efficiency it counts twice. Leave "
+        "scaling out, or give the MFU of a smaller cluster and scaling of kind model with its base_gpu_count.",
+    )
+
+
+def billed_mfu_with(section: str) -> Note:
+    """A billed MFU, and what it holds given again."""
+    return Note(
+        f"billed_mfu_with_{section}",
+        "warning",
+        f"A billed MFU already holds overhead, rework and idle hours; {section} counts them twice. Leave it out, or "
+        "give the MFU of a step.",
+    )
+
+
+def high_mfu(percent: float) -> Note:
+    """Too good for an MFU."""
+    return Note(
+        "mfu_high",
+        "warning",
+        f"{percent:g} % is more than published training runs reach in MFU. Is it HFU (recomputed FLOPs included), "
+        "against another peak, or what nvidia-smi calls utilisation, which is not MFU?",
+    )
+
+
+def full_recompute() -> Note:
+    """What full recompute costs."""
+    return Note(
+        "full_recompute",
+        "info",
+        "Full recompute adds a third to the FLOPs of the layers. Selective recompute, a higher degree of sharding or "
+        "GPUs with more memory usually cost less.",
+    )
+
+
+def sparse_peak(name: str, other: str, precision: str) -> Note:
+    """A peak with sparsity."""
+    return Note(
+        "sparse_peak",
+        "warning",
+        f"The {precision} peak given for {name} is twice the dense one of {other}: peaks with sparsity halve every "
+        "utilisation. Give the dense peak.",
+    )
+
+
+def doubtful_figures(name: str, field: str) -> Note:
+    """A catalogue figure that sources contest."""
+    return Note("figure_doubtful", "info", f"{field} of {name} is unsourced, derived or contested; see GET /v1/gpus.")
+
+
+def newer_is_a_break_even(name: str) -> Note:
+    """No rule that newer is cheaper."""
+    return Note(
+        "newer_gpu_break_even",
+        "info",
+        f"{name} is cheaper than an older part only where it is faster by more than it costs more: twice the price at "
+        "twice the speed saves nothing. Estimate both.",
+    )
+
+
+def does_not_fit(reason: str) -> Note:
+    """Memory that does not suffice by this count."""
+    return Note(
+        "memory_does_not_fit",
+        "warning",
+        f"{reason} Activations are counted within about 15 %, so that a published layout can seem not to fit.",
+    )
+
+
+def tensor_over_network(tensor: int, gpus_per_node: int) -> Note:
+    """Tensor parallelism across nodes."""
+    return Note(
+        "tensor_parallel_across_nodes",
+        "warning",
+        f"A tensor degree of {tensor} reaches beyond nodes of {gpus_per_node}: every layer then waits for the network "
+        "between nodes. Keep it within a node, and use pipeline stages or sharding beyond.",
+    )
+
+
+def slow_network(gbps: float) -> Note:
+    """A network that training of several nodes should not have."""
+    return Note(
+        "network_slow",
+        "warning",
+        f"{gbps:g} Gb/s for each accelerator is little between nodes: gradient accumulation and sharding within nodes "
+        "help, a faster network helps more.",
+    )
+
+
+def many_epochs(epochs: float) -> Note:
+    """Repeated data."""
+    if epochs > EPOCHS_ADVISED_AGAINST:
+        told = f"{epochs:g} epochs: beyond {EPOCHS_ADVISED_AGAINST} repeated tokens teach next to nothing"
+        return Note("epochs_many", "warning", f"{told} (Muennighoff et al. 2023).")
+    told = f"{epochs:g} epochs: beyond {EPOCHS_LIKE_FRESH_DATA} repeated tokens are worth ever less than fresh ones"
+    return Note("epochs_repeated", "info", f"{told} (Muennighoff et al. 2023).")
+
+
+def compute_optimal(run_ratio: float, best_ratio: float, loss_delta: float) -> Note:
+    """Where the run stands against compute-optimal training."""
+    return Note(
+        "compute_optimal",
+        "info",
+        f"{run_ratio:.3g} tokens a parameter; the least loss for these FLOPs is at {best_ratio:.3g} (Besiroglu et al. "
+        f"2024), {loss_delta:.3g} nats lower. Training a smaller model for longer is usual where it will serve many.",
+    )
+
+
+def no_idle_hours() -> Note:
+    """GPUs are billed from provisioning."""
+    return Note(
+        "idle_not_counted",
+        "info",
+        "GPUs are billed from provisioning, not from the first step; give idle.setup_hours and spare nodes.",
+    )
+
+
+def nothing_fails() -> Note:
+    """A failure model in which nothing fails."""
+    return Note("failures_none", "warning", "At these rates nothing ever fails; runs on many GPUs do fail.")
+
+
+def sparse_checkpoints(interval_hours: float, optimal_hours: float) -> Note:
+    """An interval far from the best."""
+    return Note(
+        "checkpoint_interval",
+        "warning",
+        f"A checkpoint every {interval_hours:.3g} h is far from the interval that costs least, {optimal_hours:.3g} h.",
+    )
+
+
+def spot_without_checkpoints() -> Note:
+    """Spot capacity whose checkpoints are rarer than its interruptions."""
+    return Note(
+        "spot_checkpoints_rare",
+        "warning",
+        "On this spot capacity an interruption comes more often than a checkpoint: most work is done again. Write "
+        "checkpoints more often, or buy other capacity.",
+    )
+
+
+def preset_used(preset: str, source: str) -> Note:
+    """Whose failures were taken."""
+    return Note("failures_preset", "info", f"What was not said of failures is as in the preset {preset}: {source}.")
+
+
+def spot_rate_assumed(rate: float) -> Note:
+    """A hazard that nobody measured on today's GPUs."""
+    return Note(
+        "spot_rate_assumed",
+        "warning",
+        f"{rate:g} interruptions per node-hour is an assumption; published traces are of V100 only (0.06 to 0.74). "
+        "Measure yours.",
+    )
+
+
+def fallback_reading() -> Note:
+    """How falling back to on-demand was read."""
+    return Note(
+        "spot_fallback_reading",
+        "info",
+        "An interruption that falls back gets an on-demand node at once and keeps it for the waiting time given; the "
+        "others wait that long for spot capacity.",
+    )
+
+
+def no_spread() -> Note:
+    """A simulation in which nothing varies."""
+    return Note(
+        "uncertainty_none",
+        "warning",
+        "Every input was given and none has a spread, so that all quantiles are the same. State spreads for what is "
+        "not certain.",
+    )
+
+
+def price_default() -> Note:
+    """A price that nobody gave."""
+    return Note(
+        "price_default",
+        "warning",
+        "No price was given: 2.50 USD a GPU-hour is the classic calculator's, not a quote. Prices move; list prices of "
+        "H100 were 1.99 to 10.00 in two years.",
+    )
+
+
+def linear_throughput(measured: int, gpu_count: int) -> Note:
+    """A rate carried to another count."""
+    return Note(
+        "throughput_taken_linear",
+        "warning",
+        f"The rate of one accelerator, measured on {measured}, was taken to be the same on {gpu_count}; published "
+        "series lose 3 to 13 % per tenfold. Give scaling.",
+    )
+
+
+def communication_extrapolated(factor: float) -> Note:
+    """A profile of a much smaller run."""
+    return Note(
+        "communication_extrapolated",
+        "warning",
+        f"The run is {factor:.3g} times as wide as the profiled one; beyond 8 times no published series says how far "
+        "the law holds.",
+    )
+
+
+def lora_parameters_unknown() -> Note:
+    """Adapters without a shape."""
+    return Note(
+        "lora_without_shape",
+        "info",
+        "Without a shape the adapters' own parameters are left out of FLOPs and memory; they are well under 1 %.",
+    )
+
+
+def default_batch(sequences: int) -> Note:
+    """A batch that nobody gave."""
+    return Note(
+        "global_batch_assumed",
+        "info",
+        f"No global batch was given: {sequences} sequences, about 4M tokens, were taken.",
+    )
