@@ -71,6 +71,9 @@ backtest: $(RUNTIME) ## Replay published runs: predicted against measured, besid
 refit: $(DEV) ## Fit the step model's constants again, whole sources held out; changes nothing
 	$(BIN)/python -m bench.refit
 
+golden: $(DEV) ## Write the golden reports again; look at the difference before it is kept
+	$(BIN)/python -m tests.golden
+
 fuzz: $(DEV) ## Over 20,000 generated requests against a live server
 	$(BIN)/python -m tests.fuzz
 
@@ -84,4 +87,4 @@ format: $(DEV) ## Format and mend what can be mended by itself
 clean: ## Remove what was made
 	rm -rf $(VENV) contract/node_modules contract/build .hypothesis .schemathesis .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help run test check check-lock check-openapi openapi lock contract browser bench backtest refit fuzz soak format clean
+.PHONY: help run test check check-lock check-openapi openapi lock contract browser bench backtest refit golden fuzz soak format clean

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from bench.in_process import Check
 from bench.load import Exchange, run_load
 from bench.rounds import Contender, Goal, Report, compare_answers, measure, say
-from bench.servers import Server, take_cores
+from bench.servers import Server, output_of, take_cores
 from bench.traffic import (
+    detailed_exchanges,
     estimate_exchanges,
     scenario_reads,
     scenario_writes,
@@ -22,7 +24,7 @@ from tests.support.postgres import Postgres
 
 _SERVICE = "service.app:create_app"
 _NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
-_PARTS = ("estimates", "scenarios")
+_PARTS = ("estimates", "scenarios", "detailed")
 
 
 def main() -> None:
@@ -36,10 +38,17 @@ def main() -> None:
         reports.append(measure_estimates(for_servers, options.rounds, options.seconds))
     if options.part in (None, "scenarios"):
         reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
+    checks: list[Check] = []
+    if options.part in (None, "detailed"):
+        reports.append(measure_detailed(for_servers, options.rounds, options.seconds))
+        say("detailed: searches, draws and 10,000 in a row")
+        checks = msgspec.json.decode(output_of("bench.in_process", for_servers), type=list[Check])
     for report in reports:
         print(_told(report))
+    if checks:
+        print("\nin process, on one core\n" + "\n".join(map(_checked, checks)))
     if options.json is not None:
-        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(reports)) + b"\n")
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode([*reports, *checks])) + b"\n")
 
 
 def measure_estimates(core: int, rounds: int, seconds: float) -> Report:
@@ -83,6 +92,19 @@ def measure_scenarios(core: int, rounds: int, seconds: float) -> Report:
         return measure("scenarios", contenders, [Goal("(iv)", "(iv peer)", 1.5)], rounds, seconds)
 
 
+def measure_detailed(core: int, rounds: int, seconds: float) -> Report:
+    """A whole transformer estimate against the classic one, both of one server."""
+    classic, detailed = estimate_exchanges(), detailed_exchanges()
+    with Server(_SERVICE, core, factory=True, database_url=_NO_DATABASE) as service:
+        compare_answers(service, classic + detailed)
+        say(f"detailed: the service says to {len(detailed)} whole requests over HTTP what it says in process")
+        contenders = [
+            Contender("(v)", "POST /v1/estimates, seven values", service, classic),
+            Contender("(vi)", "the same, a whole transformer", service, detailed),
+        ]
+        return measure("detailed", contenders, [Goal("(vi)", "(v)", 1 / 1.5)], rounds, seconds)
+
+
 def _store_scenarios(service: Server) -> list[Exchange]:
     """Save them through the service; how each is read, and what must be read."""
     writes = scenario_writes()
@@ -103,10 +125,18 @@ def _told(report: Report) -> str:
         goal = ratio.goal
         verdict = "reached" if ratio.reached else "MISSED"
         lines.append(
-            f"{goal.faster} / {goal.slower}: {ratio.median:.3f}, goal {goal.at_least:g} or more: {verdict}"
+            f"{goal.faster} / {goal.slower}: {ratio.median:.3f}, goal {goal.at_least:.3g} or more: {verdict}"
             f" (rounds {min(ratio.rounds):.2f} to {max(ratio.rounds):.2f}; by CPU {ratio.cpu_median:.3f})"
         )
     return "\n".join(lines)
+
+
+def _checked(check: Check) -> str:
+    told = f"{check.key:10}{check.title:66}{check.figure:10,.1f} {check.unit}"
+    if check.limit is None:
+        return told
+    limit = f"{'at most' if check.side == 'at_most' else 'at least'} {check.limit:,g}"
+    return f"{told}, goal {limit}: {'reached' if check.reached else 'MISSED'}"
 
 
 def _options() -> argparse.Namespace:

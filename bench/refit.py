@@ -1,4 +1,4 @@
-"""`python -m bench.refit`: the step model's fitted constants, fitted again, and the errors on sources held out.
+"""`python -m bench.refit`: the step model's constants fitted again, and errors and spreads on sources held out.
 
 Fitted are six numbers and nothing else: how much of the peak matrix products and fused attention reach on the A100
 and the H100, and the memory traffic of fused and of eager elementwise kernels. Every source weighs the same; least is
@@ -19,17 +19,29 @@ import numpy as np
 from msgspec import Struct, structs
 
 from bench.refit_search import Point, least_point
-from service.backtest.runs import HeldOutRow, ThroughputRow, load_clusters, load_throughput
+from bench.refit_spreads import low_precision_gains, low_precision_told, priors_told, spreads_told
+from service.backtest.runs import HeldOutRow, ThroughputRow, load_clusters, load_layoutless, load_throughput
 from service.backtest.scores import BacktestScore
 from service.backtest.throughput import (
     by_family_median,
     by_flat_mfu,
+    from_one_point,
     layout_of,
     machine_of,
     modelled,
+    scored,
+    searched,
+    without_a_reason,
     workload_of,
 )
-from service.estimator.constants import SHIPPED, find_kernel_efficiency
+from service.estimator.constants import (
+    SHIPPED,
+    SIGMA_LN_LAYOUT_GIVEN,
+    SIGMA_LN_LAYOUT_SEARCHED,
+    SIGMA_LN_ONE_POINT,
+    StepConstants,
+    find_kernel_efficiency,
+)
 from service.estimator.parallelism import Layout, Workload
 from service.estimator.step import Machine, step_seconds, tokens_per_second_per_gpu
 from service.estimator.utilisation import family_of
@@ -86,7 +98,10 @@ def main() -> None:
     cases = cases_of(load_throughput())
     fits = {"shipped": shipped(), "all sources": fit(cases, "all sources")} | fits_without_each_source(cases)
     held_out = {case.row.id: predicted(case, fits[without(case.row.source_id)]) for case in cases}
-    print("\n".join((*constants_told(fits), "", *errors_told(cases, held_out))))
+    spreads = spreads_told(held_out_parts(cases, held_out, fits))
+    gains, priors = low_precision_told(low_precision_gains(load_layoutless())), priors_told(load_throughput())
+    told = (constants_told(fits), errors_told(cases, held_out), spreads, gains, priors)
+    print("\n\n".join("\n".join(lines) for lines in told))
     if options.held_out is not None:
         write_held_out(options.held_out, cases, held_out, datetime.now(UTC).date().isoformat())
 
@@ -106,6 +121,13 @@ def cases_of(rows: Iterable[ThroughputRow]) -> list[Case]:
 
 def predicted(case: Case, constants: Constants) -> float:
     """Tokens per second and GPU by these constants, everything else as shipped."""
+    machine, step_constants = with_constants(case, constants)
+    seconds = step_seconds(case.workload, machine, case.layout, case.row.gpu_count, step_constants).total_seconds
+    return tokens_per_second_per_gpu(case.workload, seconds, case.row.gpu_count)
+
+
+def with_constants(case: Case, constants: Constants) -> tuple[Machine, StepConstants]:
+    """The row's machine and the step model, with these constants."""
     machine = structs.replace(
         case.machine, gemm_efficiency=constants[case.gemm], attention_efficiency=constants[case.attention]
     )
@@ -114,8 +136,7 @@ def predicted(case: Case, constants: Constants) -> float:
         fused_elementwise_bytes=constants["fused_bytes"],
         eager_elementwise_bytes=constants["eager_bytes"],
     )
-    seconds = step_seconds(case.workload, machine, case.layout, case.row.gpu_count, step_constants).total_seconds
-    return tokens_per_second_per_gpu(case.workload, seconds, case.row.gpu_count)
+    return machine, step_constants
 
 
 def loss(cases: Iterable[Case], constants: Constants) -> float:
@@ -167,6 +188,37 @@ def fits_without_each_source(cases: Sequence[Case]) -> dict[str, dict[str, float
         without(source): fit([case for case in cases if case.row.source_id != source], without(source))
         for source in sources
     }
+
+
+def held_out_parts(
+    cases: Sequence[Case], held_out: Mapping[str, float], fits: Mapping[str, Constants]
+) -> dict[str, tuple[list[BacktestScore], float]]:
+    """What the spreads are of: predictions by constants that never saw the source, each beside the shipped spread."""
+    given = [scored(case.row, held_out[case.row.id]) for case in cases]
+    one_point = from_one_point("strong", lambda row: held_out[row.id])
+    parts = {
+        "layout given": (given, SIGMA_LN_LAYOUT_GIVEN),
+        "one point, strong scaling": (one_point, SIGMA_LN_ONE_POINT),
+    }
+    for name, recompute_given in (("layout searched", False), ("layout searched, recompute told", True)):
+        parts[name] = (searched_held_out(cases, fits, recompute_given), SIGMA_LN_LAYOUT_SEARCHED)
+    return {
+        told: (kept, sigma_ln)
+        for name, (scores, sigma_ln) in parts.items()
+        for told, kept in ((name, scores), (f"  {name}, no known reason", without_a_reason(scores)))
+    }
+
+
+def searched_held_out(
+    cases: Iterable[Case], fits: Mapping[str, Constants], recompute_given: bool
+) -> list[BacktestScore]:
+    """Each row by the fastest layout that fits, with constants that never saw its source; those for which one does."""
+    scores = []
+    for case in cases:
+        rate = searched(case.row, *with_constants(case, fits[without(case.row.source_id)]), recompute_given)
+        if rate is not None:
+            scores.append(scored(case.row, rate))
+    return scores
 
 
 def shipped() -> dict[str, float]:

@@ -40,6 +40,12 @@ def _on_core(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def output_of(module: str, core: int) -> bytes:
+    """What a module of its own process prints, alone on that core."""
+    with _on_core(core):
+        return subprocess.run([sys.executable, "-m", module], cwd=_ROOT, check=True, stdout=subprocess.PIPE).stdout
+
+
 class Server:
     """An application under uvicorn, run as `traincost serve` runs it. Ended with its context."""
 

@@ -4,19 +4,14 @@ import json
 import random
 from typing import Any
 
-import msgspec
-
 from bench.load import HOST, Exchange
+from bench.workloads import decoder, full_bodies
 from service.estimates.operations import estimate
-from service.estimates.schemas import EstimateRequest
-from service.http.diagnosis import read_custom
 from service.http.encoding import encoded
 
 SEED = 20270104
 ESTIMATES = 3000
 SCENARIOS = 1000
-
-_decoder = msgspec.json.Decoder(EstimateRequest, dec_hook=read_custom)
 
 # Beyond the seven values: what answers must agree on as well before their speed is compared.
 _UNUSUAL: tuple[dict[str, Any], ...] = (
@@ -45,7 +40,12 @@ _UNUSUAL: tuple[dict[str, Any], ...] = (
 def estimate_exchanges() -> list[Exchange]:
     """`POST /v1/estimates` with the seven values, each time other ones."""
     pick = random.Random(SEED)
-    return [_estimate_exchange(_seven_values(pick)) for _ in range(ESTIMATES)]
+    return [_estimate_exchange(seven_values(pick)) for _ in range(ESTIMATES)]
+
+
+def detailed_exchanges() -> list[Exchange]:
+    """The same of a transformer with its layout, failures and metered storage, each time other ones."""
+    return [_estimate_exchange(body) for body in full_bodies(SEED, ESTIMATES)]
 
 
 def usual_answer() -> bytes:
@@ -69,7 +69,7 @@ def scenario_writes() -> list[bytes]:
             {
                 "description": f"Run {number} of the second quarter: the base model on a longer context",
                 "labels": {"team": pick.choice(["llm", "vision", "speech"]), "quarter": "2027-q2"},
-                "request": _seven_values(pick),
+                "request": seven_values(pick),
             },
         )
         for number in range(SCENARIOS)
@@ -83,12 +83,8 @@ def scenario_reads(answers: list[bytes]) -> list[Exchange]:
     return reads
 
 
-def same_json(one: bytes, other: bytes) -> bool:
-    """Whether both say the same, however they write it."""
-    return one == other or json.loads(one) == json.loads(other)
-
-
-def _seven_values(pick: random.Random) -> dict[str, Any]:
+def seven_values(pick: random.Random) -> dict[str, Any]:
+    """The request of the classic calculator."""
     return {
         "cluster": {"gpu_count": pick.randint(1, 4096)},
         "work": {"kind": "gpu_hours", "hours": round(pick.uniform(1, 2000), 2)},
@@ -100,8 +96,13 @@ def _seven_values(pick: random.Random) -> dict[str, Any]:
     }
 
 
+def same_json(one: bytes, other: bytes) -> bool:
+    """Whether both say the same, however they write it."""
+    return one == other or json.loads(one) == json.loads(other)
+
+
 def _estimate_exchange(body: dict[str, Any]) -> Exchange:
-    answer = encoded(estimate(_decoder.decode(json.dumps(body))))
+    answer = encoded(estimate(decoder.decode(json.dumps(body))))
     return Exchange(_request("POST", "/v1/estimates", body), answer)
 
 

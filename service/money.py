@@ -99,6 +99,11 @@ def number(value: Decimal) -> float:
     return float(_fifteen_digits(value))
 
 
+def fifteen_digits(value: float) -> float:
+    """A figure that was a float all along, to at most 15 significant digits: `number(exact(value))`."""
+    return float(format(value, ".15g")) + 0.0  # -0 is 0
+
+
 class exact_arithmetic:  # noqa: N801  # used as a function: half the time of decimal.localcontext, which copies
     """Products without rounding, quotients to 100 digits, for the time of a `with`."""
 

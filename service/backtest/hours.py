@@ -12,13 +12,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from service.backtest.runs import Cluster, PublishedRun
+from service.backtest.runs import PublishedRun
 from service.backtest.scores import BacktestScore
-from service.backtest.throughput import FLAT_MFU, found_layout, machine_of
+from service.backtest.throughput import FLAT_MFU, GPUS_PER_NODE, found_layout, machine_of, usual_cluster
 from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops
 from service.catalog.models import get_model
-from service.catalog.schemas import Accelerator
-from service.estimator.constants import SIGMA_LN_LAYOUT_SEARCHED, find_kernel_efficiency
+from service.estimator.constants import find_kernel_efficiency
 from service.estimator.flops import billed_mfu, six_nd_flops
 from service.estimator.parallelism import ASSUMED_BATCH_TOKENS, Workload, divisible_batch, workload_of
 from service.estimator.reliability import (
@@ -33,14 +32,16 @@ from service.estimator.rework import Stops, hours_by_cause
 from service.estimator.search import Choices, searched_tokens_per_second_per_gpu
 from service.estimator.shapes import ModelShape
 from service.estimator.utilisation import (
-    LOW_PRECISION_FACTOR,
-    MOE_FACTOR,
+    NARROW_PRECISIONS,
     OVERHEAD_PERCENT,
-    SIGMA_LN_LOW_PRECISION,
-    SIGMA_LN_MOE,
     SIGMA_LN_STEP_TO_BILL,
+    Regime,
     family_of,
     family_prior,
+    mixture_factor,
+    precision_factor,
+    regimes_of,
+    spread,
 )
 from service.units import PERCENT
 
@@ -60,7 +61,6 @@ ASSUMED_HEAD_DIM = 128
 ASSUMED_HIDDEN_PER_LAYER = 128
 _WIDE = 4096
 _SECONDS_PER_HOUR = 3600
-_GPUS_PER_NODE = 8
 _TERA = 1e12
 
 
@@ -79,12 +79,7 @@ def predicted_hours(runs: Iterable[PublishedRun], method: Method) -> list[Backte
         if forecast is not None:
             billed = run.hours_basis in ("billed", "expected")
             factor = step_to_bill(run, forecast.gpu_hours) if billed else 1.0
-            narrow = method != "stated" and not _is_16_bit(run)
-            sigma = math.hypot(
-                forecast.sigma_ln,
-                SIGMA_LN_STEP_TO_BILL if billed else 0.0,
-                SIGMA_LN_LOW_PRECISION if narrow else 0.0,
-            )
+            sigma = math.hypot(forecast.sigma_ln, SIGMA_LN_STEP_TO_BILL if billed else 0.0)
             scores.append(_score(run, factor * forecast.gpu_hours, sigma or None))
     return scores
 
@@ -115,7 +110,7 @@ def step_to_bill(run: PublishedRun, productive_gpu_hours: float) -> float:
     """Billed over productive hours: the overhead, and rework by cause for so many nodes. Idle hours are not known."""
     count = run.accelerator_count or ASSUMED_COUNT
     preset = PRESETS["hyperscale_automated" if count >= AUTOMATED_FROM_COUNT else "on_call"]
-    nodes = math.ceil(count / _GPUS_PER_NODE)
+    nodes = math.ceil(count / GPUS_PER_NODE)
     per_day = preset.failures_per_node_day + preset.software_failures_per_node_day
     failures = Stops(float(hardware_failures_per_hour(nodes, per_day)), preset.restart_hours)
     checkpoint_hours = preset.checkpoint_seconds / _SECONDS_PER_HOUR
@@ -167,12 +162,13 @@ def _by_stated_utilisation(run: PublishedRun) -> _Forecast | None:
 
 def _by_prior(run: PublishedRun) -> _Forecast:
     """The family's usual MFU against its BF16 peak; experts and narrow precisions by their published factors."""
-    usual = family_prior(family_of(run.accelerator_id or "other"))
-    moe = run.architecture == "moe"
-    mfu = usual.mfu * (MOE_FACTOR if moe else 1.0)
-    sigma = math.hypot(usual.sigma_ln, SIGMA_LN_MOE if moe else 0.0)
-    hours = _step_hours(run, mfu * _speed(run), _bf16_tflops(run) * _TERA)
-    return _Forecast(hours * _attention_factor(run), sigma)
+    family, count = family_of(run.accelerator_id or "other"), run.accelerator_count or ASSUMED_COUNT
+    usual = family_prior(family, one_node=count <= _gpus_per_node(run))
+    experts = mixture_factor(family, _in_one_rack(run)) if run.architecture == "moe" else 1.0
+    mfu = usual.mfu * experts * precision_factor(run.precision)
+    hours = _step_hours(run, mfu, _bf16_tflops(run) * _TERA)
+    sigma_ln = spread("family_prior", _regimes(run, modelled=False), usual.sigma_ln, run.source_id)
+    return _Forecast(hours * _attention_factor(run), sigma_ln)
 
 
 def _by_searched_layout(run: PublishedRun) -> _Forecast | None:
@@ -185,24 +181,36 @@ def _by_searched_layout(run: PublishedRun) -> _Forecast | None:
         return None
     count = run.accelerator_count or ASSUMED_COUNT
     workload = _workload(run, count)
-    machine = machine_of(_usual_cluster(gpu, gpu.scale_out_gbps_per_gpu))
+    machine = machine_of(usual_cluster(gpu))
     recompute = Choices() if run.recompute is None else Choices(recompute=(run.recompute,))
     found = found_layout(workload, machine, count, memory_for_programs_gb(gpu), recompute)
     if found is None:
         return None
-    rate = searched_tokens_per_second_per_gpu(workload, found, count) * _speed(run)
-    return _Forecast(run.trained_tokens / rate / _SECONDS_PER_HOUR, SIGMA_LN_LAYOUT_SEARCHED)
+    rate = searched_tokens_per_second_per_gpu(workload, found, count) * precision_factor(run.precision)
+    sigma_ln = spread("layout_searched", _regimes(run, modelled=True), low_precision_left_out=run.source_id)
+    return _Forecast(run.trained_tokens / rate / _SECONDS_PER_HOUR, sigma_ln)
 
 
-def _usual_cluster(gpu: Accelerator, network_gbps: float) -> Cluster:
-    """The accelerator with the network that it usually has."""
-    return Cluster(
-        id="usual",
-        accelerator_id=gpu.id,
-        network_gbps_per_gpu=network_gbps,
-        gpus_per_node=min(gpu.scale_up_domain_size or _GPUS_PER_NODE, _GPUS_PER_NODE),
-        source=gpu.source,
+def _regimes(run: PublishedRun, *, modelled: bool) -> tuple[Regime, ...]:
+    """What of the run no published table covers."""
+    gpu = None if run.accelerator_id is None else get_gpu(run.accelerator_id)
+    several_nodes = (run.accelerator_count or ASSUMED_COUNT) > _gpus_per_node(run)
+    return regimes_of(
+        kernels=None if gpu is None else find_kernel_efficiency(gpu.id, "bf16"),
+        precision=run.precision,
+        is_mixture=run.architecture == "moe",
+        network_gbps=gpu.scale_out_gbps_per_gpu if gpu is not None and several_nodes else None,
+        sequence_tokens=(run.sequence_tokens or ASSUMED_SEQUENCE_TOKENS) if modelled else None,
     )
+
+
+def _gpus_per_node(run: PublishedRun) -> int:
+    return GPUS_PER_NODE if run.accelerator_id is None else usual_cluster(get_gpu(run.accelerator_id)).gpus_per_node
+
+
+def _in_one_rack(run: PublishedRun) -> bool:
+    """Whether one link joins more than a node of it."""
+    return run.accelerator_id is not None and (get_gpu(run.accelerator_id).scale_up_domain_size or 0) > GPUS_PER_NODE
 
 
 def _workload(run: PublishedRun, count: int) -> Workload:
@@ -259,11 +267,6 @@ def _bf16_tflops(run: PublishedRun) -> float:
     return get_gpu(run.accelerator_id).bf16_tflops or 0.0
 
 
-def _speed(run: PublishedRun) -> float:
-    """How much faster than in BF16."""
-    return 1.0 if _is_16_bit(run) else LOW_PRECISION_FACTOR
-
-
 def _billed(run: PublishedRun) -> float:
     """Reported utilisation: only ever of another source than the one predicted."""
     flops = six_nd_flops(run.active_parameters, run.trained_tokens)
@@ -271,11 +274,7 @@ def _billed(run: PublishedRun) -> float:
 
 
 def _kind(run: PublishedRun) -> tuple[str, bool]:
-    return family_of(run.accelerator_id or "other"), _is_16_bit(run)
-
-
-def _is_16_bit(run: PublishedRun) -> bool:
-    return run.precision in ("bf16", "fp16")
+    return family_of(run.accelerator_id or "other"), run.precision in NARROW_PRECISIONS
 
 
 def _score(run: PublishedRun, predicted: float, sigma_ln: float | None = None) -> BacktestScore:

@@ -1,23 +1,20 @@
 """Measured throughput whose layout is not published, by the fastest layout that fits; nothing was fitted to it."""
 
-import math
 from collections.abc import Iterable
-from functools import cache
 
-from service.backtest.runs import Cluster, LayoutlessRow, ThroughputRow
+from service.backtest.runs import LayoutlessRow, ThroughputRow
 from service.backtest.scores import BacktestScore, median_of_sources
-from service.backtest.throughput import FLAT_MFU, found_layout, machine_of, measured_mfu
+from service.backtest.throughput import FLAT_MFU, found_layout, machine_of, measured_mfu, usual_cluster
 from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops
 from service.catalog.models import get_model
 from service.catalog.schemas import Precision
-from service.estimator.constants import SIGMA_LN_LAYOUT_SEARCHED
+from service.estimator.constants import find_kernel_efficiency
 from service.estimator.flops import FULL_ATTENTION, flops_per_token
-from service.estimator.parallelism import Layout, Workload
+from service.estimator.parallelism import Layout, Workload, workload_of
 from service.estimator.search import RECOMPUTE_LEAST_FIRST, Choices, searched_tokens_per_second_per_gpu
-from service.estimator.shapes import ModelShape, head_dim_of, kv_heads_of
-from service.estimator.utilisation import LOW_PRECISION_FACTOR, SIGMA_LN_LOW_PRECISION, family_of
+from service.estimator.shapes import ModelShape
+from service.estimator.utilisation import family_of, precision_factor, regimes_of, spread
 
-_GPUS_PER_NODE = 8
 _TERA = 1e12
 
 
@@ -28,8 +25,7 @@ def by_searched_layout(rows: Iterable[LayoutlessRow]) -> list[BacktestScore]:
     for row in rows:
         predicted = _searched(row)
         if predicted is not None:
-            narrow = SIGMA_LN_LOW_PRECISION if _is_narrow(row) else 0.0
-            scores.append(_score(row, predicted, math.hypot(SIGMA_LN_LAYOUT_SEARCHED, narrow)))
+            scores.append(_score(row, predicted, _sigma_ln(row)))
     return scores
 
 
@@ -47,7 +43,7 @@ def layoutless_by_family_median(rows: Iterable[LayoutlessRow], known: Iterable[T
         own = [(source, mfu) for source, kind, mfu in mfus if kind == family_of(row.accelerator_id)]
         every = [(source, mfu) for source, _, mfu in mfus]
         mfu = median_of_sources(own, row.source_id) or median_of_sources(every, row.source_id) or FLAT_MFU
-        scores.append(_score(row, mfu * _tokens_at_peak(row, "bf16") * _speed(row)))
+        scores.append(_score(row, mfu * _tokens_at_peak(row, "bf16") * precision_factor(row.precision)))
     return scores
 
 
@@ -73,40 +69,28 @@ def _searched(row: LayoutlessRow) -> float | None:
         recompute=RECOMPUTE_LEAST_FIRST if row.recompute is None else (row.recompute,),
     )
     workload = _workload(row)
-    machine = machine_of(_usual_cluster(row.accelerator_id))
+    machine = machine_of(usual_cluster(gpu))
     found = found_layout(workload, machine, row.gpu_count, memory_for_programs_gb(gpu), choices)
     if found is None:
         return None
-    return searched_tokens_per_second_per_gpu(workload, found, row.gpu_count) * _speed(row)
-
-
-@cache
-def _usual_cluster(accelerator_id: str) -> Cluster:
-    """The accelerator with the network that it usually has."""
-    gpu = get_gpu(accelerator_id)
-    return Cluster(
-        id="usual",
-        accelerator_id=gpu.id,
-        network_gbps_per_gpu=gpu.scale_out_gbps_per_gpu or 0.0,
-        gpus_per_node=min(gpu.scale_up_domain_size or _GPUS_PER_NODE, _GPUS_PER_NODE),
-        source=gpu.source,
-    )
+    return searched_tokens_per_second_per_gpu(workload, found, row.gpu_count) * precision_factor(row.precision)
 
 
 def _workload(row: LayoutlessRow) -> Workload:
-    shape = shape_of_row(row)
-    return Workload(
-        layers=shape.layers,
-        hidden=shape.hidden,
-        heads=shape.heads,
-        kv_heads=kv_heads_of(shape),
-        head_dim=head_dim_of(shape),
-        ffn_hidden=shape.ffn_hidden,
-        ffn_matrices=shape.ffn_matrices,
-        vocabulary=shape.vocabulary,
-        sequence_length=row.sequence_tokens,
-        global_batch_sequences=row.global_batch_sequences,
+    return workload_of(shape_of_row(row), row.sequence_tokens, row.global_batch_sequences)
+
+
+def _sigma_ln(row: LayoutlessRow) -> float:
+    """The spread that the service would give; what the row's own source says of FP8 is left out of it."""
+    cluster = usual_cluster(get_gpu(row.accelerator_id))
+    several_nodes = row.gpu_count > cluster.gpus_per_node
+    regimes = regimes_of(
+        kernels=find_kernel_efficiency(row.accelerator_id, "bf16"),
+        precision=row.precision,
+        network_gbps=cluster.network_gbps_per_gpu if several_nodes else None,
+        sequence_tokens=row.sequence_tokens,
     )
+    return spread("layout_searched", regimes, low_precision_left_out=row.source_id)
 
 
 def _tokens_at_peak(row: LayoutlessRow, precision: Precision) -> float:
@@ -114,15 +98,6 @@ def _tokens_at_peak(row: LayoutlessRow, precision: Precision) -> float:
     gpu = get_gpu(row.accelerator_id)
     peak = (peak_tflops(gpu, precision) or gpu.bf16_tflops or 0.0) * _TERA
     return peak / float(flops_per_token(shape_of_row(row), row.sequence_tokens, FULL_ATTENTION))
-
-
-def _speed(row: LayoutlessRow) -> float:
-    """How much faster than in BF16."""
-    return LOW_PRECISION_FACTOR if _is_narrow(row) else 1.0
-
-
-def _is_narrow(row: LayoutlessRow) -> bool:
-    return row.precision not in ("bf16", "fp16")
 
 
 def _score(row: LayoutlessRow, predicted: float, sigma_ln: float | None = None) -> BacktestScore:

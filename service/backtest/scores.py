@@ -8,10 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from service.estimator.distribution import stream
+from service.estimator.utilisation import P90_SIGMAS
 from service.units import PERCENT
 
-# P10 and P90 of a normal distribution are this many standard deviations from its median.
-P90_SIGMAS = 1.2815515655446004
 COVERED_SHARE = 0.8
 DRAWS = 1000
 SEED = 20240817

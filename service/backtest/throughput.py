@@ -1,6 +1,6 @@
 """Measured throughput replayed: with the layout given, with it searched, and along series from measured points."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from statistics import median
 
@@ -18,14 +18,9 @@ from service.backtest.runs import (
 )
 from service.backtest.scores import BacktestScore, median_of_sources
 from service.catalog.gpus import get_gpu, memory_for_programs_gb
+from service.catalog.schemas import Accelerator
 from service.errors import BrokenRule
-from service.estimator.constants import (
-    SIGMA_LN_LAYOUT_GIVEN,
-    SIGMA_LN_LAYOUT_SEARCHED,
-    SIGMA_LN_ONE_POINT,
-    KernelEfficiency,
-    find_kernel_efficiency,
-)
+from service.estimator.constants import SHIPPED, KernelEfficiency, StepConstants, find_kernel_efficiency
 from service.estimator.flops import FULL_ATTENTION, flops_per_token
 from service.estimator.memory import MemoryPlan, fits, memory_per_gpu
 from service.estimator.parallelism import Layout, Workload, data_parallel
@@ -39,10 +34,11 @@ from service.estimator.search import (
 )
 from service.estimator.shapes import ModelShape
 from service.estimator.step import Machine, step_seconds, tokens_per_second_per_gpu
-from service.estimator.utilisation import family_of
+from service.estimator.utilisation import Method, family_of, regimes_of, spread
 
 FLAT_MFU = 0.40
 FLAT_SCALING = 0.80
+GPUS_PER_NODE = 8
 _BITS = 8
 _GIGA = 1e9
 _TERA = 1e12
@@ -63,13 +59,13 @@ class _Point(Struct, frozen=True):
 
 def with_layout_given(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """Each row by the step model, its own layout given."""
-    return [_score(row, modelled(row), SIGMA_LN_LAYOUT_GIVEN) for row in rows]
+    return [scored(row, modelled(row), sigma_ln_of(row, "layout_given")) for row in rows]
 
 
 def with_source_held_out(rows: Iterable[ThroughputRow], held_out: Iterable[HeldOutRow]) -> list[BacktestScore]:
     """Each row by the step model with constants that were fitted without its source; its own layout given."""
     told = {row.id: row.held_out_tokens_per_second_per_gpu for row in held_out}
-    return [_score(row, told[row.id], SIGMA_LN_LAYOUT_GIVEN) for row in rows]
+    return [scored(row, told[row.id], sigma_ln_of(row, "layout_given")) for row in rows]
 
 
 def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = False) -> list[BacktestScore]:
@@ -77,15 +73,15 @@ def with_layout_searched(rows: Iterable[ThroughputRow], recompute_given: bool = 
     it recomputes. Rows for which nothing fits have no prediction and no score."""
     scores = []
     for row in rows:
-        predicted = _searched(row, recompute_given)
+        predicted = searched(row, machine_of(cluster_of(row)), recompute_given=recompute_given)
         if predicted is not None:
-            scores.append(_score(row, predicted, SIGMA_LN_LAYOUT_SEARCHED))
+            scores.append(scored(row, predicted, sigma_ln_of(row, "layout_searched")))
     return scores
 
 
 def by_flat_mfu(rows: Iterable[ThroughputRow]) -> list[BacktestScore]:
     """The first baseline: 40 % of the peak, whatever runs."""
-    return [_score(row, FLAT_MFU * _tokens_at_peak(row)) for row in rows]
+    return [scored(row, FLAT_MFU * _tokens_at_peak(row)) for row in rows]
 
 
 def by_family_median(rows: Iterable[ThroughputRow], known: Iterable[ThroughputRow]) -> list[BacktestScore]:
@@ -97,14 +93,14 @@ def by_family_median(rows: Iterable[ThroughputRow], known: Iterable[ThroughputRo
         mfu = median_of_sources(own, row.source_id)
         if mfu is None:
             mfu = median_of_sources(((source, mfu) for source, _, mfu in mfus), row.source_id) or FLAT_MFU
-        scores.append(_score(row, mfu * _tokens_at_peak(row)))
+        scores.append(scored(row, mfu * _tokens_at_peak(row)))
     return scores
 
 
 def modelled(row: ThroughputRow) -> float:
     """Tokens per second and GPU of the row's own layout."""
     workload = workload_of(row)
-    seconds = step_seconds(workload, machine_of(_cluster(row)), layout_of(row), row.gpu_count).total_seconds
+    seconds = step_seconds(workload, machine_of(cluster_of(row)), layout_of(row), row.gpu_count).total_seconds
     return tokens_per_second_per_gpu(workload, seconds, row.gpu_count)
 
 
@@ -167,7 +163,12 @@ def _machine(
 
 
 def found_layout(
-    workload: Workload, machine: Machine, gpu_count: int, memory_gb: float, choices: Choices
+    workload: Workload,
+    machine: Machine,
+    gpu_count: int,
+    memory_gb: float,
+    choices: Choices,
+    constants: StepConstants = SHIPPED,
 ) -> Found | None:
     """The fastest layout that fits; None if nothing divides or nothing fits. A GPT's embeddings are tied."""
     shape = shape_of(workload)
@@ -179,7 +180,7 @@ def found_layout(
         return fits(memory_per_gpu(shape, plan, memory_gb * _GIGA), memory_gb * _GIGA)
 
     try:
-        return find_fastest_layout(workload, machine, gpu_count, fits_in_memory, choices)
+        return find_fastest_layout(workload, machine, gpu_count, fits_in_memory, choices, constants)
     except BrokenRule:
         return None
 
@@ -199,13 +200,29 @@ def shape_of(workload: Workload) -> ModelShape:
     )
 
 
-def _searched(row: ThroughputRow, recompute_given: bool) -> float | None:
-    cluster, workload = _cluster(row), workload_of(row)
+def searched(
+    row: ThroughputRow, machine: Machine, constants: StepConstants = SHIPPED, recompute_given: bool = False
+) -> float | None:
+    """Tokens per second and GPU of the fastest layout that fits, with the row's software; None if none fits."""
+    workload = workload_of(row)
     software = structs.replace(layout_of(row), tensor=1, pipeline=1, interleave=1, microbatch=1, recompute="none")
     choices = Choices(given=software, recompute=(row.recompute,) if recompute_given else RECOMPUTE_LEAST_FIRST)
-    memory_gb = memory_for_programs_gb(get_gpu(cluster.accelerator_id))
-    found = found_layout(workload, machine_of(cluster), row.gpu_count, memory_gb, choices)
+    memory_gb = memory_for_programs_gb(get_gpu(cluster_of(row).accelerator_id))
+    found = found_layout(workload, machine, row.gpu_count, memory_gb, choices, constants)
     return None if found is None else searched_tokens_per_second_per_gpu(workload, found, row.gpu_count)
+
+
+def sigma_ln_of(row: ThroughputRow, method: Method) -> float:
+    """The spread that the service would give with the row's prediction."""
+    cluster = cluster_of(row)
+    several_nodes = row.gpu_count > cluster.gpus_per_node
+    regimes = regimes_of(
+        kernels=find_kernel_efficiency(cluster.accelerator_id, "bf16"),
+        precision="bf16",
+        network_gbps=cluster.network_gbps_per_gpu if several_nodes else None,
+        sequence_tokens=row.sequence_tokens,
+    )
+    return spread(method, regimes)
 
 
 @cache
@@ -213,14 +230,26 @@ def _clusters() -> dict[str, Cluster]:
     return {cluster.id: cluster for cluster in load_clusters()}
 
 
-def _cluster(row: ThroughputRow) -> Cluster:
+def cluster_of(row: ThroughputRow) -> Cluster:
+    """The nodes that the row ran on."""
     return _clusters()[row.cluster_id]
+
+
+def usual_cluster(gpu: Accelerator) -> Cluster:
+    """The accelerator with the network that it usually has."""
+    return Cluster(
+        id="usual",
+        accelerator_id=gpu.id,
+        network_gbps_per_gpu=gpu.scale_out_gbps_per_gpu or 0.0,
+        gpus_per_node=min(gpu.scale_up_domain_size or GPUS_PER_NODE, GPUS_PER_NODE),
+        source=gpu.source,
+    )
 
 
 def _tokens_at_peak(row: ThroughputRow) -> float:
     """Tokens per second and GPU at the dense peak, all attention counted."""
     shape = shape_of(workload_of(row))
-    peak = (get_gpu(_cluster(row).accelerator_id).bf16_tflops or 0.0) * _TERA
+    peak = (get_gpu(cluster_of(row).accelerator_id).bf16_tflops or 0.0) * _TERA
     return peak / float(flops_per_token(shape, row.sequence_tokens, FULL_ATTENTION))
 
 
@@ -229,7 +258,8 @@ def measured_mfu(row: ThroughputRow) -> float:
     return row.tokens_per_second_per_gpu / _tokens_at_peak(row)
 
 
-def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) -> BacktestScore:
+def scored(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) -> BacktestScore:
+    """The row beside a prediction of it."""
     return BacktestScore(
         row_id=row.id,
         source_id=row.source_id,
@@ -244,15 +274,15 @@ def _score(row: ThroughputRow, predicted: float, sigma_ln: float | None = None) 
 # ------------------------------------------------------------------------------------------- series
 
 
-def from_one_point(kind: Scaling) -> list[BacktestScore]:
-    """Along each series with a layout, from its smallest count: the analytic shape through one measured point."""
+def from_one_point(kind: Scaling, model: Callable[[ThroughputRow], float] = modelled) -> list[BacktestScore]:
+    """Along each series with a layout, from its smallest count: the shape of a model through one measured point."""
     scores = []
     for name, first, later in _from_smallest(kind, with_layout=True):
         assert first.row is not None
-        constant = first.throughput / modelled(first.row)
+        constant = first.throughput / model(first.row)
         for point in later:
             assert point.row is not None
-            scores.append(_point_score(name, point, constant * modelled(point.row), SIGMA_LN_ONE_POINT))
+            scores.append(_point_score(name, point, constant * model(point.row), spread("one_point", ())))
     return scores
 
 

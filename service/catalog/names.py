@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -28,6 +29,7 @@ class Known(Struct, frozen=True):
     words: frozenset[str]
 
 
+@lru_cache(1024)
 def one_spelling(text: str) -> str:
     """The text without case, separators, and ways to write a capacity; between digits one space stays."""
     plain = _SEPARATOR.sub(" ", _CAPACITY.sub(r"\1gb", _folded(text))).strip()

@@ -61,7 +61,8 @@ class OwnedPrice(
     capex: Annotated[Money, Meta(description="Paid for the whole cluster, network included.", examples=["20000000"])]
     currency: Annotated[Currency | UnsetType, _CURRENCY_DEFAULT] = UNSET
     gpu_count: Annotated[
-        GpuCount | UnsetType, Meta(description="Accelerators that were bought; by default those of the run.")
+        GpuCount | UnsetType,
+        Meta(description="Accelerators that were bought; by default those of the run and its spares."),
     ] = UNSET
     life_years: Annotated[float, Meta(ge=0.1, le=50, description="Written off over.", examples=[5.0])] = 5.0
     capital_percent_per_year: Annotated[
@@ -102,7 +103,7 @@ class CheckpointStorage(Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
     ) = UNSET
     keep: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the last stay.")] = 3
     archived: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="How many are kept for good, evenly over the run.")
+        int, Meta(ge=0, le=1_000_000, description="How many of those written are kept for good, evenly over the run.")
     ] = 0
 
 

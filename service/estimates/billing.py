@@ -2,8 +2,10 @@
 
 import datetime
 from decimal import Decimal
+from functools import cache
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import fields
 
 from service.catalog.gpus import get_gpu
 from service.errors import BrokenRule
@@ -22,8 +24,8 @@ from service.estimates.schemas import EstimateRequest
 from service.estimates.work import WorkFacts
 from service.estimator import advice, charges, inputs
 from service.estimator.charges import A100_SERVER_POWER_RATIO, H100_SERVER_POWER_RATIO
-from service.estimator.detailed import Alternatives, EnergyFacts, OwnedFacts
 from service.estimator.plan import Commitment, FixedCharge, Kept, KeptCheckpoints, Ratio
+from service.estimator.purchases import Alternatives, EnergyFacts, OwnedFacts
 from service.estimator.results import Component
 from service.estimator.utilisation import Family, family_of
 from service.money import Money, exact, written
@@ -63,24 +65,25 @@ def pricing_of(
     if isinstance(price, CommitmentPrice):
         return _commitment(record, price, request.start_at)
     if isinstance(price, OwnedPrice):
-        return _owned(record, request, price, work, gpu_count)
+        spares = 0 if request.idle is UNSET else request.idle.spare_nodes
+        return _owned(record, request, price, work, gpu_count + spares * gpus_per_node)
     if price is UNSET:
-        record.note(advice.price_default())
+        if work.performance is not None:  # the hours of the classic calculator go with its price
+            record.note(advice.price_default())
         record.triangular("price", _PRICE_LOW, _PRICE_HIGH, "no price was given; providers' prices about a list price")
     amount, per, currency = price_facts(record.assumptions, price)
     divisor = Decimal(gpus_per_node) if per == "node" else _ONE
     alternatives = None
     if price is not UNSET and price.alternatives is not UNSET:
-        others = price.alternatives
-        bought = "on_demand" if price.purchase is UNSET else price.purchase
-        known = {
-            name: amount if bought == name else getattr(others, name) for name in ("on_demand", "spot", "reserved")
-        }
+        known = _offers(price, price.alternatives, _bought(request, price))
         alternatives = Alternatives(
             **{name: None if value is UNSET else value / divisor for name, value in known.items()}
         )
     if price is not UNSET and price.purchase is not UNSET:
         record.say("price.purchase", price.purchase, "given", "request")
+        on_spot = isinstance(request.rework, FailuresRework) and request.rework.spot is not UNSET
+        if price.purchase == "spot" and not on_spot:
+            record.note(advice.spot_without_interruptions())
     return Pricing(
         rate=Ratio(amount, divisor), currency=currency, amount=amount, priced_per=per, alternatives=alternatives
     )
@@ -112,6 +115,7 @@ def egress_of(record: Record, request: EstimateRequest, currency: str) -> tuple[
     if not isinstance(section, MeteredEgress):
         amount = amount_of(record.assumptions, "egress.amount", section, inputs.DEFAULT_EGRESS, currency)
         return (_fixed("egress", "Data egress and transfer", amount),)
+    say_usual(record, "egress", section, ("passes",))
     volume = charges.egress_gb(exact(section.dataset_gb), exact(section.passes), exact(section.exported_gb))
     record.say("egress.volume_gb", float(volume), "derived", "dataset_gb x passes + exported_gb, within one month")
     tiers = _tiers(section, volume)
@@ -152,10 +156,33 @@ def energy_of(record: Record, request: EstimateRequest, work: WorkFacts) -> Ener
 # ------------------------------------------------------------------------------------------- prices
 
 
+def _bought(request: EstimateRequest, price: inputs.HourlyPrice) -> inputs.Purchase | None:
+    """What the price is of: as said, else spot where the rework has it, else on demand unless that is another offer."""
+    if price.purchase is not UNSET:
+        return price.purchase
+    if isinstance(request.rework, FailuresRework) and request.rework.spot is not UNSET:
+        return "spot"
+    asked = price.alternatives
+    return "on_demand" if asked is UNSET or asked.on_demand is UNSET else None
+
+
+def _offers(
+    price: inputs.HourlyPrice, others: inputs.AlternativePrices, bought: inputs.Purchase | None
+) -> dict[str, Money | UnsetType]:
+    """Every offer that is known, the one that is bought among them; BrokenRule where that has two prices."""
+    offers: dict[str, Money | UnsetType] = {name: getattr(others, name) for name in others.__struct_fields__}
+    if bought is not None:
+        if offers[bought] not in (UNSET, price.amount):
+            raise BrokenRule.at(f"/price/alternatives/{bought}", "The price itself is of this kind, and another amount")
+        offers[bought] = price.amount
+    return offers
+
+
 def _commitment(record: Record, price: CommitmentPrice, start_at: datetime.datetime | None) -> Pricing:
     currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
     record.pick("price.currency", price.currency, currency, "the default")
     record.say("price.amount", str(written(price.amount, currency)), "given", "request")
+    say_usual(record, "price", price, ("gpu_count", "term_hours"))
     term = exact(price.term_hours)
     left = term
     if price.term_start is not UNSET:
@@ -187,9 +214,12 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
     """The three figures of one GPU-hour: they grow with the hours, and nothing else of the run."""
     currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
     record.pick("price.currency", price.currency, currency, "the default")
-    owned = gpu_count if price.gpu_count is UNSET else price.gpu_count
+    record.say("price.capex", str(written(price.capex, currency)), "given", "request")
+    owned = record.pick("price.gpu_count", price.gpu_count, gpu_count, "those of the run and its spares")
+    say_usual(record, "price", price, ("life_years", "capital_percent_per_year", "utilisation_percent"))
     if owned < gpu_count:
-        raise BrokenRule.at("/price/gpu_count", f"The run takes {gpu_count} GPUs; no fewer can be owned")
+        told = f"The run takes {gpu_count} GPUs, spares included; no fewer can be owned"
+        raise BrokenRule.at("/price/gpu_count", told)
     power = _power(record, request, Energy() if request.energy is UNSET else request.energy, work)
     kwh = charges.energy_kwh(1.0, power.tdp_watts, power.server_power_ratio, power.load_percent, power.pue)
     record.say("price.kwh_per_gpu_hour", float(kwh), "derived", "TDP x server x load x PUE")
@@ -214,6 +244,23 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
     )
 
 
+def say_usual(record: Record, at: str, section: Struct, names: tuple[str, ...]) -> None:
+    """Figures that have a usual value, and whether they are that."""
+    usual = _usual_of(type(section))
+    for name in names:
+        value = getattr(section, name)
+        if value == usual[name]:
+            record.say(f"{at}.{name}", value, "default", "usual; assumed")
+        else:
+            record.say(f"{at}.{name}", value, "given", "request")
+
+
+@cache
+def _usual_of(section: type[Struct]) -> dict[str, object]:
+    """The defaults of a section; to find them takes as long as a whole classic estimate."""
+    return {field.name: field.default for field in fields(section)}
+
+
 def _or_nothing(amount: Money | UnsetType) -> Decimal:
     return _NOTHING if amount is UNSET else amount
 
@@ -223,22 +270,28 @@ def _power(record: Record, request: EstimateRequest, energy: Energy, work: WorkF
     cluster = request.cluster
     tdp: float | None = None
     family: Family = "other"
+    source = ""
     if work.chip is not None:
-        tdp, family = work.chip.tdp_watts, work.chip.family
+        tdp, family, source = work.chip.tdp_watts, work.chip.family, work.chip.source
     elif cluster is not UNSET and cluster.custom_gpu is not UNSET:
         tdp = None if cluster.custom_gpu.tdp_watts is UNSET else cluster.custom_gpu.tdp_watts
     elif cluster is not UNSET and cluster.gpu is not None:
         gpu = get_gpu(cluster.gpu)  # already looked up: the name is good
-        tdp, family = gpu.tdp_watts, family_of(gpu.id)
+        tdp, family, source = gpu.tdp_watts, family_of(gpu.id), gpu.source
     if energy.tdp_watts is not UNSET:
-        tdp = energy.tdp_watts
+        tdp, source = energy.tdp_watts, "request"
+    elif cluster is not UNSET and cluster.custom_gpu is not UNSET:
+        source = "request"
     if tdp is None:
-        told = "No power limit of this accelerator is known: name one that the catalogue has, or give tdp_watts"
-        raise BrokenRule.at("/energy/tdp_watts", told)
+        unknown = "No power limit of this accelerator is known: name one that the catalogue has, or give tdp_watts"
+        raise BrokenRule.at("/energy/tdp_watts", unknown)
+    told = Record() if any(said.field == "energy.tdp_watts" for said in record.assumptions) else record  # each once
+    told.say("energy.tdp_watts", tdp, "given" if source == "request" else "catalogue", source)
+    say_usual(told, "energy", energy, ("load_percent", "pue"))
     ratio = A100_SERVER_POWER_RATIO if family == "a100" else H100_SERVER_POWER_RATIO
     return EnergyFacts(
         tdp_watts=tdp,
-        server_power_ratio=record.pick("energy.server_power_ratio", energy.server_power_ratio, ratio, _POWER_ASSUMED),
+        server_power_ratio=told.pick("energy.server_power_ratio", energy.server_power_ratio, ratio, _POWER_ASSUMED),
         load_percent=energy.load_percent,
         pue=energy.pue,
         grams_per_kwh=None if energy.grams_per_kwh is UNSET else energy.grams_per_kwh,
@@ -283,6 +336,7 @@ def _checkpoints(
     asked = section.checkpoints
     if asked is UNSET:
         return None
+    say_usual(record, "storage.checkpoints", asked, ("keep", "archived"))
     size = asked.size_gb
     if size is UNSET:
         if work.checkpoint_bytes is None:

@@ -10,6 +10,7 @@ from service.estimates.record import Record
 from service.estimates.schemas import Cluster, CustomGpu
 from service.estimator import advice
 from service.estimator.constants import KernelEfficiency, find_kernel_efficiency
+from service.estimator.inputs import DEFAULT_GPUS_PER_NODE
 from service.estimator.step import Machine
 from service.estimator.utilisation import LEAST_NETWORK_GBPS, Family, family_of
 
@@ -22,8 +23,9 @@ _ALIKE = 0.01
 
 
 class Chip(Struct, frozen=True, kw_only=True):
-    """One accelerator and its links. `peak_flops_per_second` is dense, at the precision of the work; None is unknown.
-    Links are per accelerator and in one direction."""
+    """One accelerator and its links. `peak_flops_per_second` is dense, at the precision of the work; that of BF16
+    stands for 16 bits, and is that of FP16 where the work is in FP16. None is unknown. Links are per accelerator and
+    in one direction; `one_rack` says that one joins more of them than a node has."""
 
     name: str
     family: Family
@@ -36,12 +38,19 @@ class Chip(Struct, frozen=True, kw_only=True):
     kernels: KernelEfficiency | None
     tdp_watts: float | None
     source: str
+    one_rack: bool = False
+
+    @property
+    def network_gbps(self) -> float | None:
+        """The same as it is sold."""
+        speed = self.network_bytes_per_second
+        return None if speed is None else speed * BITS_PER_BYTE / GIGA
 
     @property
     def network_is_slow(self) -> bool:
         """Below what the step model was checked with."""
-        speed = self.network_bytes_per_second
-        return speed is not None and speed * BITS_PER_BYTE / GIGA < LEAST_NETWORK_GBPS
+        speed = self.network_gbps
+        return speed is not None and speed < LEAST_NETWORK_GBPS
 
 
 def chip_of(record: Record, cluster: Cluster | UnsetType, precision: Precision) -> Chip:
@@ -49,7 +58,7 @@ def chip_of(record: Record, cluster: Cluster | UnsetType, precision: Precision) 
     if cluster is UNSET or (cluster.gpu is None and cluster.custom_gpu is UNSET):
         told = "The hours of this work follow from the accelerator: name one (GET /v1/gpus), or give custom_gpu"
         raise BrokenRule.at("/cluster/gpu", told)
-    network = _network(record, cluster)
+    network = network_of(record, cluster)
     if cluster.custom_gpu is not UNSET:
         return _custom_chip(record, cluster, cluster.custom_gpu, precision, network)
     assert cluster.gpu is not None  # one of the two is given
@@ -82,9 +91,21 @@ def machine_of(chip: Chip, gpus_per_node: int) -> Machine | None:
     )
 
 
-def _network(record: Record, cluster: Cluster) -> float | None:
+def unknown_figures(chip: Chip) -> tuple[str, ...]:
+    """What the step model would need to know of it, in words."""
+    figures = {
+        "its peak in 16 bits": chip.bf16_flops_per_second,
+        "its memory bandwidth": chip.memory_bytes_per_second,
+        "its link within a node": chip.link_bytes_per_second,
+        "its network between nodes": chip.network_bytes_per_second,
+        "what its kernels reach": chip.kernels,
+    }
+    return tuple(name for name, figure in figures.items() if figure is None)
+
+
+def network_of(record: Record, cluster: Cluster | UnsetType) -> float | None:
     """Bytes a second of the interconnect that was named, None if none was."""
-    if cluster.interconnect is UNSET:
+    if cluster is UNSET or cluster.interconnect is UNSET:
         return None
     try:
         link = get_interconnect(cluster.interconnect)
@@ -116,7 +137,7 @@ def _catalogue_chip(record: Record, gpu: Accelerator, precision: Precision, netw
         name=gpu.name,
         family=family_of(gpu.id),
         peak_flops_per_second=peak * TERA,
-        bf16_flops_per_second=_scaled(gpu.bf16_tflops, TERA),
+        bf16_flops_per_second=_scaled(peak if precision == "fp16" else gpu.bf16_tflops, TERA),
         memory_bytes=memory_for_programs_gb(gpu) * GIGA,
         memory_bytes_per_second=gpu.memory_bandwidth_gb_s * GIGA,
         link_bytes_per_second=_scaled(gpu.scale_up_gb_s_bidirectional, GIGA / 2),
@@ -124,6 +145,7 @@ def _catalogue_chip(record: Record, gpu: Accelerator, precision: Precision, netw
         kernels=find_kernel_efficiency(gpu.id, "bf16"),
         tdp_watts=gpu.tdp_watts,
         source=gpu.source,
+        one_rack=(gpu.scale_up_domain_size or 1) > DEFAULT_GPUS_PER_NODE,
     )
 
 
@@ -132,14 +154,7 @@ def _custom_chip(record: Record, cluster: Cluster, own: CustomGpu, precision: Pr
         raise BrokenRule.at("/cluster/custom_gpu", "Give either gpu or custom_gpu, not both")
     record.say("cluster.custom_gpu.name", own.name, "given", "request")
     record.say("cluster.custom_gpu.peak_tflops", own.peak_tflops, "given", "request")
-    sparse_of = next(
-        (
-            gpu.name
-            for gpu in load_gpus()
-            if (dense := peak_tflops(gpu, precision)) and abs(own.peak_tflops / (_SPARSE * dense) - 1) < _ALIKE
-        ),
-        None,
-    )
+    sparse_of = _sparse_of(own.peak_tflops, precision)
     if sparse_of is not None:
         record.note(advice.sparse_peak(own.name, sparse_of, precision))
     own_network = None if own.network_gbps is UNSET else own.network_gbps * GIGA / BITS_PER_BYTE
@@ -156,6 +171,15 @@ def _custom_chip(record: Record, cluster: Cluster, own: CustomGpu, precision: Pr
         tdp_watts=None if own.tdp_watts is UNSET else own.tdp_watts,
         source="request",
     )
+
+
+def _sparse_of(tflops: float, precision: Precision) -> str | None:
+    """The accelerator whose dense peak this is twice; None if it is some other's dense peak itself (an A100 has twice
+    that of an RTX A6000)."""
+    dense = [(gpu.name, peak) for gpu in load_gpus() if (peak := peak_tflops(gpu, precision))]
+    if any(abs(tflops / peak - 1) < _ALIKE for _, peak in dense):
+        return None
+    return next((name for name, peak in dense if abs(tflops / (_SPARSE * peak) - 1) < _ALIKE), None)
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -5,9 +5,9 @@ from decimal import Decimal
 
 from msgspec import UNSET
 
+from service.catalog.interconnects import get_interconnect
 from service.errors import BrokenRule
-from service.estimates.billing import egress_of, energy_of, idle_of, on_demand_rate, pricing_of, storage_of
-from service.estimates.explanations import explained
+from service.estimates.billing import Pricing, egress_of, energy_of, idle_of, on_demand_rate, pricing_of, storage_of
 from service.estimates.facts import cluster_facts, number_of, pick
 from service.estimates.failures import FoundFailures, Job, failures_of
 from service.estimates.record import Record
@@ -22,28 +22,28 @@ from service.estimator.notes import notes_on
 from service.estimator.plan import Plan
 from service.estimator.results import Note
 from service.estimator.uncertainty import InputSpread, Simulation, UncertainInput
-from service.money import exact, exact_arithmetic
+from service.money import exact, exact_arithmetic, number, unit_price
 from service.units import PERCENT
 
 _NOTHING = Decimal(0)
 
 
-def detailed_facts(request: EstimateRequest, explain: bool = False) -> DetailedRun:
+def detailed_facts(request: EstimateRequest) -> DetailedRun:
     """Every name looked up, every default filled in, everything predicted; BrokenRule names the field where something
     cannot be."""
     with exact_arithmetic():
-        return _facts(request, explain)
+        return _facts(request)
 
 
-def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
+def _facts(request: EstimateRequest) -> DetailedRun:
     record = Record()
     gpu_count, gpus_per_node = _counts(record, request)
     work = facts_of_work(record, request, gpu_count, gpus_per_node)
+    buffer_percent, found = _rework(record, request, work, gpu_count, gpus_per_node)
     pricing = pricing_of(record, request, work, gpu_count, gpus_per_node)
-    on_demand = on_demand_rate(request, pricing)
-    buffer_percent, found = _rework(record, request, work, gpu_count, gpus_per_node, on_demand)
-    if found is not None and found.failures.on_spot and pricing.commitment is not None:
-        raise BrokenRule.at("/rework/spot", "Committed capacity is not interrupted as spot is; price it hourly")
+    fallback_rate = None
+    if found is not None and found.failures.on_spot:
+        fallback_rate = _on_spot(request, pricing, found)
     idle = idle_of(record, request, work)
     interval = None if found is None else found.failures.interval_hours
     stored = storage_of(record, request, work, interval, pricing.currency)
@@ -61,9 +61,7 @@ def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
         setup_hours=exact(idle.setup_hours),
         spare_gpus=Decimal(idle.spare_nodes * gpus_per_node),
         rate=pricing.rate,
-        fallback_rate=None
-        if on_demand is None or found is None or not found.failures.fallback_percent
-        else on_demand - pricing.rate.value,
+        fallback_rate=fallback_rate,
         commitment=pricing.commitment,
         kept=stored.kept,
         kept_checkpoints=stored.checkpoints,
@@ -74,7 +72,7 @@ def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
         credits=_NOTHING if price is UNSET or price.credits is UNSET else price.credits,
         tax_percent=_NOTHING if price is UNSET or price.tax_percent is UNSET else exact(price.tax_percent),
     )
-    simulation = _simulation(record, request)
+    simulation = _simulation(record, request, found)
     classic = inputs.Run(
         gpu_count,
         gpus_per_node,
@@ -98,6 +96,11 @@ def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
         hours_given=work.basis is not None,
         rework_typed=found is None and not work.billed,
     )
+    if pricing.priced_per == "node":
+        per_gpu = str(unit_price(pricing.rate.value, pricing.currency))
+        record.say("price.per_gpu_hour", per_gpu, "derived", "price.amount / cluster.gpus_per_node")
+    if work.basis == "total":
+        record.say("work.hours_per_gpu", number(work.hours / gpu_count), "derived", "work.hours / cluster.gpu_count")
     return DetailedRun(
         plan=plan,
         currency=pricing.currency,
@@ -116,7 +119,6 @@ def _facts(request: EstimateRequest, explain: bool) -> DetailedRun:
         alternatives=pricing.alternatives,
         assumptions=tuple(record.assumptions),
         notes=(*known, *record.notes),
-        explain=explained if explain else None,
     )
 
 
@@ -132,16 +134,36 @@ def _counts(record: Record, request: EstimateRequest) -> tuple[int, int]:
         )
     if cluster.gpu is not None and cluster.custom_gpu is not UNSET:
         raise BrokenRule.at("/cluster/custom_gpu", "Give either gpu or custom_gpu, not both")
-    return cluster_facts(record.assumptions, cluster)
+    counts = cluster_facts(record.assumptions, cluster)
+    if cluster.custom_gpu is not UNSET:
+        record.say("cluster.custom_gpu.name", cluster.custom_gpu.name, "given", "request")
+    if cluster.interconnect is not UNSET:
+        try:
+            link = get_interconnect(cluster.interconnect)
+        except BrokenRule as error:
+            raise error.placed("/cluster/interconnect") from None
+        record.say("cluster.interconnect", link.id, "given", "request, for the record")
+    return counts
+
+
+def _on_spot(request: EstimateRequest, pricing: Pricing, found: FoundFailures) -> Decimal | None:
+    """What a GPU-hour that falls back costs more, None if none does; BrokenRule where the capacity is no spot."""
+    bought = request.price.purchase if isinstance(request.price, inputs.HourlyPrice) else UNSET
+    if pricing.commitment is not None or pricing.owned is not None or bought in ("on_demand", "reserved"):
+        told = "Capacity that is on demand, reserved, committed or owned is not interrupted as spot is"
+        raise BrokenRule.at("/rework/spot", told)
+    if not found.failures.fallback_percent:
+        return None
+    on_demand = on_demand_rate(request, pricing)
+    if on_demand is None:
+        told = "What falls back runs on demand: give the price of a GPU-hour there"
+        raise BrokenRule.at("/rework/spot/on_demand_amount", told)
+    extra: Decimal = on_demand - pricing.rate.value
+    return extra
 
 
 def _rework(
-    record: Record,
-    request: EstimateRequest,
-    work: WorkFacts,
-    gpu_count: int,
-    gpus_per_node: int,
-    on_demand: Decimal | None,
+    record: Record, request: EstimateRequest, work: WorkFacts, gpu_count: int, gpus_per_node: int
 ) -> tuple[Decimal, FoundFailures | None]:
     """A typed percent, or failures by cause. A billed utilisation holds rework already: none unless it is asked for."""
     rework = request.rework
@@ -159,13 +181,12 @@ def _rework(
         work_hours=float(productive * (PERCENT + work.overhead_percent) / PERCENT),
         step_hours=work.step_hours,
         checkpoint_bytes=work.checkpoint_bytes,
-        on_demand_rate=on_demand,
     )
     return _NOTHING, failures_of(record, rework, job)
 
 
-def _simulation(record: Record, request: EstimateRequest) -> Simulation | None:
-    """What is drawn: the spreads that came up, and over them those of the request."""
+def _simulation(record: Record, request: EstimateRequest, found: FoundFailures | None) -> Simulation | None:
+    """What is drawn: the spreads that came up, over them those of the request, and when failures happen."""
     asked = request.uncertainty
     if asked is UNSET:
         if request.budget is None or request.budget.confidence_percent is UNSET:
@@ -179,7 +200,7 @@ def _simulation(record: Record, request: EstimateRequest) -> Simulation | None:
             made = _spread(name, given)  # type: ignore[arg-type]
             if made is not None:
                 spreads[made.input] = made
-    if not spreads:
+    if not spreads and found is None:
         record.note(advice.no_spread())
     return Simulation(asked.samples, asked.seed, tuple(spreads.values()))
 

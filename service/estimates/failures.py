@@ -1,9 +1,8 @@
 """Rework by its causes as numbers: rates, restarts, checkpoints and their interval, spot, instability, people."""
 
 import math
-from decimal import Decimal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule
 from service.estimates.record import Record
@@ -34,16 +33,20 @@ from service.estimator.reliability import (
     optimal_interval_hours,
     spot_interruptions_per_hour,
 )
+from service.estimator.results import Status
+from service.estimator.timing import interruptions_per_hour
 
 _GB = 1e9
 _MINUTES_PER_HOUR = 60
 _SECONDS_PER_HOUR = 3600
 _LEAST_STEP_HOURS = 1e-3
+_NEVER_PER_HOUR = 1e-30  # a mean time that is a number, and no run's
 _FAR = 4.0  # times off the optimal interval, from which on it is said
 # Lognormal spreads of what nobody measured (estimates of three published systems differ by as much); assumed.
 _RESTART_SIGMA = 0.6
 _CHECKPOINT_SIGMA = 0.5
 _SPOT_SIGMA = 1.0
+_BEST_INTERVAL = "the interval that costs least (Daly 2006, Lambert W), in whole steps"
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -53,7 +56,6 @@ class Job(Struct, frozen=True, kw_only=True):
     work_hours: float
     step_hours: float | None
     checkpoint_bytes: float | None
-    on_demand_rate: Decimal | None
 
 
 class FoundFailures(Struct, frozen=True):
@@ -67,7 +69,6 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
     """The section in numbers; what it leaves out is the preset's, and says so."""
     name: PresetName = record.pick("rework.preset", rework.preset, DEFAULT_PRESET, "what most clusters have")
     preset = PRESETS[name]
-    record.note(advice.preset_used(name, preset.source))
     hardware = HardwareFailures() if rework.hardware is UNSET else rework.hardware
     per_hour = _rate(record, hardware, preset, job)
     restart = _restart_hours(record, "rework.hardware.restart_minutes", hardware.restart_minutes, preset)
@@ -78,18 +79,19 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
         spot_restart = restart
         if rework.spot.restart_minutes is not UNSET:
             spot_restart = rework.spot.restart_minutes / _MINUTES_PER_HOUR
-        if rework.spot.fallback_percent and job.on_demand_rate is None:
-            told = "What falls back runs on demand: give the price of a GPU-hour there"
-            raise BrokenRule.at("/rework/spot/on_demand_amount", told)
+        record.say("rework.spot.wait_hours", rework.spot.wait_hours, *_usual_wait(rework.spot))
         if rework.spot.fallback_percent:
+            record.say("rework.spot.fallback_percent", rework.spot.fallback_percent, "given", "request")
             record.note(advice.fallback_reading())
-    optimal, interval = _intervals(record, rework.checkpoint, checkpoint, per_hour + spot_per_hour, job)
+    if any(one.status == "default" and one.source == preset.source for one in record.assumptions):
+        record.note(advice.preset_used(name, preset.source))
     spot = SpotInterruptions() if rework.spot is UNSET else rework.spot
     failures = Failures(
+        node_count=job.node_count,
         per_hour=per_hour,
         restart_hours=restart,
         checkpoint_hours=checkpoint,
-        interval_hours=interval,
+        interval_hours=job.work_hours,
         spot_per_hour=spot_per_hour,
         spot_restart_hours=spot_restart,
         spot_wait_hours=spot.wait_hours,
@@ -110,7 +112,20 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
         ),
         on_spot=rework.spot is not UNSET,
     )
-    return FoundFailures(failures, FailureFacts(preset=name, optimal_interval_hours=optimal))
+    steady_interval = _interval(rework.checkpoint, _optimal(checkpoint, per_hour, job), job)
+    spot_per_hour = float(interruptions_per_hour(failures, job.work_hours))
+    optimal = _optimal(checkpoint, per_hour + spot_per_hour, job)
+    interval = _interval(rework.checkpoint, optimal, job)
+    _tell_interval(record, rework.checkpoint, optimal, interval)
+    if spot_per_hour * interval > 1:
+        record.note(advice.spot_without_checkpoints())
+    facts = FailureFacts(preset=name, optimal_interval_hours=optimal, interval_without_spot_hours=steady_interval)
+    return FoundFailures(structs.replace(failures, interval_hours=interval), facts)
+
+
+def _usual_wait(spot: SpotInterruptions) -> tuple[Status, str]:
+    """Whether the wait is the usual one."""
+    return ("default", "assumed") if spot.wait_hours == SpotInterruptions().wait_hours else ("given", "request")
 
 
 def _rate(record: Record, hardware: HardwareFailures, preset: Preset, job: Job) -> float:
@@ -134,6 +149,7 @@ def _rate(record: Record, hardware: HardwareFailures, preset: Preset, job: Job) 
         "a given rate is taken to hold software too" if given else preset.source,
     )
     per_hour += float(hardware_failures_per_hour(job.node_count, software))
+    per_hour = per_hour if per_hour > _NEVER_PER_HOUR else 0.0
     if not given:
         record.lognormal("failure_rate", RATE_SPREAD_SIGMA, "0.002 to 0.04 per node-day were measured")
     if hardware.new_cluster:
@@ -192,32 +208,33 @@ def _spot_rate(record: Record, spot: SpotInterruptions, job: Job) -> float:
         SPOT_INTERRUPTIONS_PER_NODE_HOUR,
         "assumed, range 0.002 to 0.2",
     )
-    return float(spot_interruptions_per_hour(job.node_count, rate))
+    per_hour = float(spot_interruptions_per_hour(job.node_count, rate))
+    return per_hour if per_hour > _NEVER_PER_HOUR else 0.0
 
 
-def _intervals(
-    record: Record, given: Checkpointing | UnsetType, checkpoint_hours: float, per_hour: float, job: Job
-) -> tuple[float | None, float]:
-    """The interval that costs least (none if nothing fails), and the one that is used."""
-    optimal = None
-    if per_hour > 0:
-        step = _LEAST_STEP_HOURS if job.step_hours is None else job.step_hours
-        mttf = float(job_mttf_hours(per_hour))
-        exact_optimum = float(optimal_interval_hours(checkpoint_hours, mttf))
-        optimal = float(clamped_interval_hours(exact_optimum, min(step, job.work_hours), job.work_hours))
-        if checkpoint_hours > 0 and mttf < optimal:
-            record.note(advice.spot_without_checkpoints())
+def _optimal(checkpoint_hours: float, per_hour: float, job: Job) -> float | None:
+    """The interval that costs least, in whole steps; None if nothing fails."""
+    if per_hour == 0:
+        return None
+    best = float(optimal_interval_hours(checkpoint_hours, float(job_mttf_hours(per_hour))))
+    step = _LEAST_STEP_HOURS if job.step_hours is None else job.step_hours
+    return float(clamped_interval_hours(best, min(step, job.work_hours), job.work_hours))
+
+
+def _interval(given: Checkpointing | UnsetType, optimal: float | None, job: Job) -> float:
+    """The interval that is used: no longer than the run."""
     if given is not UNSET and given.interval_minutes is not UNSET:
-        interval = min(given.interval_minutes / _MINUTES_PER_HOUR, job.work_hours)
-        record.say("rework.checkpoint.interval_minutes", given.interval_minutes, "given", "request")
-        if optimal is not None and abs(math.log(interval / optimal)) > math.log(_FAR):
-            record.note(advice.sparse_checkpoints(interval, optimal))
-        return optimal, interval
-    interval = job.work_hours if optimal is None else optimal
-    record.say(
-        "rework.checkpoint.interval_minutes",
-        interval * _MINUTES_PER_HOUR,
-        "derived",
-        "the interval that costs least (Daly 2006, Lambert W), in whole steps",
-    )
-    return optimal, interval
+        return min(given.interval_minutes / _MINUTES_PER_HOUR, job.work_hours)
+    return job.work_hours if optimal is None else optimal
+
+
+def _tell_interval(
+    record: Record, given: Checkpointing | UnsetType, optimal: float | None, interval_hours: float
+) -> None:
+    at = "rework.checkpoint.interval_minutes"
+    if given is UNSET or given.interval_minutes is UNSET:
+        record.say(at, interval_hours * _MINUTES_PER_HOUR, "derived", _BEST_INTERVAL)
+        return
+    record.say(at, given.interval_minutes, "given", "request")
+    if optimal is not None and abs(math.log(interval_hours / optimal)) > math.log(_FAR):
+        record.note(advice.sparse_checkpoints(interval_hours, optimal))

@@ -2,11 +2,13 @@
 
 import datetime
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from service.errors import BrokenRule, Fault
+from service.estimates.bill_schemas import CommitmentPrice
 from service.estimates.facts import amount_of, cluster_facts, number_of, price_facts, scaling_facts, work_facts
 from service.estimates.schemas import (
     ClassicQuery,
@@ -14,10 +16,15 @@ from service.estimates.schemas import (
     CommunicationScaling,
     EstimateRequest,
     ModelScaling,
+    Price,
 )
 from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
 
+if TYPE_CHECKING:
+    from service.estimator.detailed import DetailedRun
+
+_NEW_SCALING = (CommunicationScaling, ModelScaling)
 # Where the facts of the seven fields stand in a request, and what the classic form calls them.
 _CLASSIC_NAMES = {
     "/cluster/gpu_count": "gpu_count",
@@ -34,16 +41,27 @@ def estimate(request: EstimateRequest, at: str = "", explain: bool = False) -> E
     """The estimate of one request, which stands at the pointer `at` of the body that it came in; BrokenRule
     (or one of its kinds) names the field where it cannot be."""
     try:
-        facts = None if explain else _classic_facts(request)
-        if facts is not None:
+        facts = _classic_facts(request)
+        if facts is not None and not explain:
             return run.estimate(facts)
         # With NumPy and the whole of the estimator, which the classic way does not need.
         from service.estimates.detailed import detailed_facts
         from service.estimator import detailed
 
-        return detailed.estimate(detailed_facts(in_utc(request), explain))
+        request = in_utc(request)
+        made = detailed_facts(request)
+        answer = detailed.estimate(made) if facts is None else run.estimate(facts)
+        return _with_explanations(request, made, answer) if explain else answer
     except BrokenRule as error:
         raise _moved(error, lambda fault: Fault(fault.where, at + fault.pointer, fault.message)) from None
+
+
+def _with_explanations(request: EstimateRequest, made: "DetailedRun", answer: Estimate) -> Estimate:
+    """The same answer, and every formula that it used."""
+    from service.estimates.evidence import evidence_of
+    from service.estimator.explain import explained
+
+    return msgspec.structs.replace(answer, explanations=explained(made, evidence_of(request, made), answer))
 
 
 def classic_estimate(query: ClassicQuery) -> Estimate:
@@ -66,10 +84,11 @@ def takes_long(request: EstimateRequest) -> bool:
 
 def in_utc(request: EstimateRequest, at: str = "") -> EstimateRequest:
     """The same request with its times in UTC, as they are kept and shown."""
-    if request.start_at is None and request.budget is None:
+    price = _price(request.price, at)
+    if request.start_at is None and request.budget is None and price is request.price:
         return request
     return msgspec.structs.replace(
-        request, start_at=_utc(request.start_at, at + "/start_at"), budget=_budget(request.budget, at)
+        request, start_at=_utc(request.start_at, at + "/start_at"), budget=_budget(request.budget, at), price=price
     )
 
 
@@ -104,7 +123,7 @@ def _classic_facts(request: EstimateRequest) -> inputs.Run | None:
     price, storage, egress, budget = request.price, request.storage, request.egress, request.budget
     if (
         (work is not UNSET and not isinstance(work, inputs.GpuHoursWork))
-        or isinstance(scaling, CommunicationScaling | ModelScaling)
+        or isinstance(scaling, _NEW_SCALING)
         or (rework is not UNSET and not isinstance(rework, inputs.BufferRework))
         or (price is not UNSET and not (isinstance(price, inputs.HourlyPrice) and _is_plain(price)))
         or (storage is not UNSET and not isinstance(storage, inputs.FixedStorage))
@@ -164,6 +183,13 @@ def _budget(budget: inputs.Budget | None, at: str) -> inputs.Budget | None:
     if budget is None or budget.deadline is None:
         return budget
     return msgspec.structs.replace(budget, deadline=_utc(budget.deadline, at + "/budget/deadline"))
+
+
+def _price(price: Price | UnsetType, at: str) -> Price | UnsetType:
+    if not isinstance(price, CommitmentPrice) or price.term_start is UNSET:
+        return price
+    term_start = _utc(price.term_start, at + "/price/term_start")
+    return msgspec.structs.replace(price, term_start=UNSET if term_start is None else term_start)
 
 
 def _utc(instant: datetime.datetime | None, pointer: str) -> datetime.datetime | None:

@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from service.estimator.results import Assumption, Note, Status
 from service.estimator.uncertainty import InputSpread, UncertainInput
-from service.money import exact, number
+from service.money import fifteen_digits
 
 _T = TypeVar("_T", bound=str | float)
 
@@ -29,7 +29,7 @@ class Record:
 
     def say(self, field: str, value: str | float | None, status: Status, source: str) -> None:
         """One fact and where it came from; numbers have at most 15 digits, as everywhere in an answer."""
-        shown = number(exact(value)) if isinstance(value, float) else value
+        shown = fifteen_digits(value) if isinstance(value, float) else value
         self.assumptions.append(Assumption(field, shown, status, source))
 
     def note(self, note: Note) -> None:

@@ -61,10 +61,10 @@ class Subject(Struct, frozen=True, kw_only=True):
         return self.active_parameters < self.parameters
 
     @property
-    def checkpoint_bytes(self) -> float:
-        """To resume from: all parameters, or the adapters alone."""
+    def checkpoint_bytes(self) -> float | None:
+        """To resume from: all parameters, or the adapters alone; None where no shape says how large these are."""
         trained = self.parameters if self.training == "full" else self.lora_parameters
-        return float(checkpoint_bytes(trained, CHECKPOINT_BYTES))
+        return float(checkpoint_bytes(trained, CHECKPOINT_BYTES)) if trained else None
 
     def flops_per_token(self, attention: Literal["full", "causal"]) -> float:
         """Model FLOPs, forward and backward."""
@@ -123,8 +123,9 @@ def subject_of(record: Record, work: TransformerWork) -> Subject:
 
 
 def compute_optimal_of(record: Record, subject: Subject) -> ComputeOptimal | None:
-    """Where a dense pre-training stands against the least loss for its FLOPs; None for anything else."""
-    if subject.training != "full" or subject.is_mixture:
+    """Where a dense pre-training stands against the least loss for its FLOPs; None for anything else, such as a
+    fine-tuning, which has fewer tokens than parameters."""
+    if subject.training != "full" or subject.is_mixture or subject.trained_tokens < subject.parameters:
         return None
     flops = float(six_nd_flops(subject.parameters, subject.trained_tokens))
     best = float(compute_optimal_parameters(flops))
@@ -174,7 +175,9 @@ def _adapters(record: Record, work: TransformerWork, shape: ModelShape | None) -
     if work.lora is not UNSET and work.lora.targets is not UNSET:
         targets = work.lora.targets
         check_lora_targets(shape, targets)
-    record.say("work.lora.targets", ", ".join(targets), "derived", "every matrix of a layer, or those given")
+    given = work.lora is not UNSET and work.lora.targets is not UNSET
+    source = "request" if given else "every matrix of a layer"
+    record.say("work.lora.targets", ", ".join(targets), "given" if given else "default", source)
     return lora_parameters(shape, rank, targets), active_lora_parameters(shape, rank, targets)
 
 

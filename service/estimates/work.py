@@ -6,7 +6,7 @@ from decimal import Decimal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule
-from service.estimates.chips import Chip, chip_of
+from service.estimates.chips import Chip, chip_of, network_of
 from service.estimates.facts import scaling_facts, work_facts
 from service.estimates.memory import (
     Site,
@@ -22,6 +22,7 @@ from service.estimates.pace import (
     hardware_over_model,
     layout_of,
     model_efficiency_percent,
+    no_step_model,
     pace_of,
 )
 from service.estimates.record import Record
@@ -37,11 +38,12 @@ from service.estimates.subject import Subject, compute_optimal_of, subject_of
 from service.estimates.work_schemas import DEFAULT_OVERHEAD_PERCENT, ParallelLayout, ThroughputWork, TransformerWork
 from service.estimator import advice, inputs
 from service.estimator.answers import Memory, Performance, SpreadOfRate, StepTime, UsedLayout
+from service.estimator.flops import EPOCHS_LIKE_FRESH_DATA
 from service.estimator.inputs import GpuHoursWork, MeasuredEfficiency, Network
-from service.estimator.parallelism import data_parallel
+from service.estimator.parallelism import data_parallel, divisors, nearest_of
 from service.estimator.scaling import MOST_EXTRAPOLATION
 from service.estimator.utilisation import P90_SIGMAS, quantile_factors
-from service.money import exact, number
+from service.money import exact, fifteen_digits
 from service.units import PERCENT
 
 _HUNDRED = Decimal(PERCENT)
@@ -49,6 +51,7 @@ _ONE = Decimal(1)
 _NOTHING = Decimal(0)
 _SECONDS_PER_HOUR = 3600
 _TERA = 1e12
+_ROUNDING = 1 + 1e-9
 _STEP_TO_BILL = "evaluation, ramp-up and hangs: what published bills have beyond their steps"
 _HELD = "the utilisation holds communication already"
 
@@ -83,6 +86,7 @@ def facts_of_work(record: Record, request: EstimateRequest, gpu_count: int, gpus
         return _transformer(record, request, work, gpu_count, gpus_per_node)
     if isinstance(scaling, ModelScaling):
         raise BrokenRule.at("/scaling", "The step model needs work of kind transformer with a model or a shape")
+    network_of(record, request.cluster)  # named for the record: these hours do not depend on it
     if isinstance(work, ThroughputWork):
         return _throughput(record, work, scaling, gpu_count)
     return _gpu_hours(record, work, scaling, gpu_count)
@@ -151,14 +155,21 @@ def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetTy
     """Tokens over tokens a second; the rate of one accelerator is that of the measurement."""
     tokens = work.tokens * work.epochs
     record.say("work.tokens", work.tokens, "given", "request")
+    if work.epochs > EPOCHS_LIKE_FRESH_DATA:
+        record.note(advice.many_epochs(work.epochs))
     record.say("work.tokens_per_second", work.tokens_per_second, "given", "request")
-    base = gpu_count if work.measured_gpu_count is UNSET else work.measured_gpu_count
+    record.say("work.per", work.per, "given", "request")
+    base = record.pick("work.measured_gpu_count", work.measured_gpu_count, gpu_count, "those of this cluster")
     per_gpu = work.tokens_per_second if work.per == "gpu" else work.tokens_per_second / base
     efficiency, network, measured = _HUNDRED, None, None
     if scaling is not UNSET:
         efficiency, network, measured = _efficiency(record, scaling, gpu_count)
     elif base != gpu_count:
         record.note(advice.linear_throughput(base, gpu_count))
+    if scaling is not UNSET and base == gpu_count:
+        record.note(advice.throughput_with_scaling())
+    elif isinstance(scaling, MeasuredScaling | CommunicationScaling):
+        efficiency, per_gpu = _against(record, scaling, base, efficiency, per_gpu)
     rate = per_gpu * gpu_count
     pace = Pace(tokens_per_second=rate, method="throughput_given", regimes=(), sigma_ln=0.0, source="request")
     return WorkFacts(
@@ -175,10 +186,24 @@ def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetTy
     )
 
 
+def _against(
+    record: Record, scaling: MeasuredScaling | CommunicationScaling, base: int, efficiency: Decimal, per_gpu: float
+) -> tuple[Decimal, float]:
+    """The efficiency against the count of the measurement instead of that of the law, for the rate already holds what
+    is lost there; where fewer GPUs lose less, the rate is what is better and the efficiency stays 100 %."""
+    at_base, _, _ = _efficiency(Record(), scaling, base)
+    ratio = efficiency / at_base
+    told = f"against {base} GPUs, where the throughput was measured"
+    record.say("scaling.efficiency_percent", float(ratio * _HUNDRED), "derived", told)
+    if ratio > 1:
+        return _HUNDRED, per_gpu * float(ratio)
+    return exact(float(ratio * _HUNDRED)), per_gpu
+
+
 def _overhead(record: Record, given: float | UnsetType) -> Decimal:
     """The residual between a step and a bill, with its spread where nobody said it."""
     if given is UNSET:
-        record.triangular("overhead", 0.5, 2.5, "5 to 25 % where nobody measured it; assumed")
+        record.triangular("overhead", 0.25, 1.75, "2.5 to 17.5 % where nobody measured it; assumed")
     return exact(record.pick("work.overhead_percent", given, DEFAULT_OVERHEAD_PERCENT, _STEP_TO_BILL))
 
 
@@ -247,6 +272,8 @@ def _of_a_pace(
     if isinstance(scaling, ModelScaling) and given:
         told = "A given utilisation leaves the model nothing to say; give base_gpu_count, where it was measured"
         raise BrokenRule.at("/scaling", told)
+    if isinstance(scaling, ModelScaling) and pace.method == "family_prior":
+        raise no_step_model()
     if scaling is UNSET or isinstance(scaling, ModelScaling | MeasuredScaling):
         record.say("scaling.efficiency_percent", 100.0, "derived", _HELD)
         return _HUNDRED, False, None
@@ -265,6 +292,7 @@ def _advise(record: Record, work: TransformerWork, pace: Pace, site: Site) -> No
         record.note(advice.high_mfu(work.mfu_percent))
     if work.mfu_percent is not UNSET:
         record.pick("work.mfu_kind", work.mfu_kind, "step", "a benchmark figure is a step MFU")
+    if pace.method in ("mfu_given", "hfu_given") and work.parameters is UNSET:
         record.pick("work.attention", work.attention, "full", "as PaLM, Megatron-LM and Llama 3 count it")
     recompute = pace.modelled.layout.recompute if pace.modelled is not None else work.recompute
     if recompute == "full":
@@ -273,8 +301,8 @@ def _advise(record: Record, work: TransformerWork, pace: Pace, site: Site) -> No
     if tensor > site.gpus_per_node:
         record.note(advice.tensor_over_network(tensor, site.gpus_per_node))
     chip = site.chip
-    if site.gpu_count > site.gpus_per_node and chip.network_is_slow and chip.network_bytes_per_second is not None:
-        record.note(advice.slow_network(chip.network_bytes_per_second * 8 / 1e9))
+    if site.gpu_count > site.gpus_per_node and chip.network_is_slow and chip.network_gbps is not None:
+        record.note(advice.slow_network(chip.network_gbps))
 
 
 def _memory(record: Record, work: TransformerWork, subject: Subject, site: Site, modelled: Modelled | None) -> Memory:
@@ -302,9 +330,13 @@ def _check_expert(layout: ParallelLayout, data: int, experts: int | None) -> Non
     if experts is None:
         raise BrokenRule.at(at, "A dense model has no experts to share out; 1 would work")
     if experts % expert:
-        raise BrokenRule.at(at, f"A degree of {expert} does not divide {experts} experts")
-    if data < 1 or (data * layout.context) % expert:
-        raise BrokenRule.at(at, f"A degree of {expert} does not divide the {data * layout.context} replicas")
+        works = nearest_of(divisors(experts), expert)
+        raise BrokenRule.at(at, f"A degree of {expert} does not divide {experts} experts; {works} would")
+    ranks = data * layout.context
+    if ranks % expert:
+        works = nearest_of(divisors(math.gcd(experts, ranks)), expert)
+        told = f"A degree of {expert} does not divide the {ranks} ranks of data and context; {works} would"
+        raise BrokenRule.at(at, told)
 
 
 # ------------------------------------------------------------------------------------------- in the answer
@@ -355,10 +387,9 @@ def _transformer_performance(
     peak = site.chip.peak_flops_per_second
     achieved = plain.tokens_per_second_per_gpu * flops_per_token
     mfu_percent = PERCENT * achieved / peak
-    if mfu_percent > PERCENT:
-        told = f"{achieved / _TERA:,.0f} TFLOPS a GPU are more than the {peak / _TERA:g} that {site.chip.name} has"
-        raise BrokenRule.at("/scaling/points" if pace.method in ("measured_points", "one_point") else "/work", told)
     hardware = hardware_over_model(work, subject, pace.modelled)
+    if mfu_percent * (hardware or 1.0) > PERCENT * _ROUNDING:
+        raise _more_than_peak(work, site, pace, achieved / _TERA, hardware)
     return structs.replace(
         plain,
         precision=work.precision,
@@ -377,6 +408,20 @@ def _transformer_performance(
         step=None if pace.modelled is None else _step_time(pace.modelled),
         compute_optimal=compute_optimal_of(record, subject),
     )
+
+
+def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float, hardware: float | None) -> BrokenRule:
+    """That no accelerator does so much, what is recomputed included."""
+    at = {
+        "mfu_given": "/work/mfu_percent",
+        "hfu_given": "/work/hfu_percent",
+        "measured_points": "/scaling/points",
+        "one_point": "/scaling/points",
+    }.get(pace.method, "/work")
+    peak, again = site.chip.peak_flops_per_second / _TERA, hardware or 1.0
+    least = f"at most {peak / again:,.4g} TFLOPS a GPU, an MFU of {PERCENT / again:.4g} %, would work"
+    told = f"{tflops * again:,.4g} TFLOPS a GPU, what is recomputed included, are more than the {peak:g} of "
+    return BrokenRule.at(at, f"{told}{site.chip.name} in {work.precision}; {least}")
 
 
 def _used_layout(modelled: Modelled, gpu_count: int) -> UsedLayout:
@@ -412,4 +457,4 @@ def _sigma(ratio_of_p90_to_p10: float) -> float:
 
 
 def _shown(value: float) -> float:
-    return number(exact(float(value)))
+    return fifteen_digits(value)

@@ -15,15 +15,15 @@ _METHODS: dict[Method, str] = {
     "layout_given": "The throughput was predicted by the step model for the layout given.",
     "layout_searched": "The throughput was predicted by the step model for the fastest layout that fits, less a tenth, "
     "because real layouts are seldom the best. State yours and the recompute mode for a better figure.",
-    "family_prior": "The throughput is what is usual for this family of accelerators. A shape, a layout or one "
-    "measurement gives a better figure.",
+    "family_prior": "The throughput is what is usual for this family of accelerators: the step model has nothing to "
+    "say without a dense shape and a known accelerator. One measurement gives a far better figure.",
 }
 _REGIMES: dict[Regime, str] = {
     "accelerator_unvalidated": "no published training throughput of this accelerator was used to check the model",
     "mixture_of_experts": "a mixture of experts reaches a quarter to a half of a dense model's MFU on H100 (0.6 to 0.8 "
     "on racks of one link), and its exchange between experts is not modelled",
-    "low_precision": "against BF16, FP8 measured 1.27 to 1.45 times in PyTorch and 1.77 times in MLPerf, and nothing "
-    "narrower has been published",
+    "low_precision": "against BF16, FP8 was 1.28 (llm-foundry), 1.36 (torchtitan), 1.55 (MLPerf) and 2.02 times "
+    "(NVIDIA's recipes) as fast, by software more than by the part, and nothing narrower has been published",
     "wide_precision": "published utilisation is of BF16",
     "slow_network": "no published run was below 100 Gb/s for each accelerator",
     "long_sequence": "sequences over 32k tokens were off by up to 45 %",
@@ -52,8 +52,19 @@ def mfu_with_scaling() -> Note:
     return Note(
         "mfu_with_scaling",
         "warning",
-        "An MFU measured on this cluster already holds communication; with a scaling efficiency it counts twice. Leave "
-        "scaling out, or give the MFU of a smaller cluster and scaling of kind model with its base_gpu_count.",
+        "An MFU of this cluster, given or predicted, already holds communication; with a scaling efficiency it counts "
+        "twice. Leave scaling out, or give the MFU of a smaller cluster and scaling of kind model with its "
+        "base_gpu_count.",
+    )
+
+
+def throughput_with_scaling() -> Note:
+    """A throughput of this cluster that is scaled again."""
+    return Note(
+        "throughput_with_scaling",
+        "warning",
+        "A throughput measured on this many accelerators already holds communication; with a scaling efficiency it "
+        "counts twice. Leave scaling out, or say in measured_gpu_count where it was measured.",
     )
 
 
@@ -267,10 +278,79 @@ def lora_parameters_unknown() -> Note:
     )
 
 
-def default_batch(sequences: int) -> Note:
+def scaling_extrapolated(factor: float, most: float) -> Note:
+    """A run much wider than the widest measurement."""
+    return Note(
+        "scaling_extrapolated",
+        "warning",
+        f"The run is {factor:.3g} times as wide as the widest measurement; beyond {most:g} times no published series "
+        "says how far the law holds. Measure at a larger count.",
+    )
+
+
+def point_excluded(gpu_count: int) -> Note:
+    """A measurement that the others contradict."""
+    return Note(
+        "scaling_point_excluded",
+        "warning",
+        f"The measurement at {gpu_count} GPUs is more than 10 % off the others, which agree; it was left out. Measure "
+        "it again.",
+    )
+
+
+def unknown_figures(name: str, figures: tuple[str, ...]) -> Note:
+    """An accelerator of which the step model knows too little."""
+    return Note(
+        "figures_unknown",
+        "warning",
+        f"Of {name} not everything is known: {', '.join(figures)}. The step model has no say, and what is usual was "
+        "taken.",
+    )
+
+
+def default_batch(sequences: int, sequence_length: int) -> Note:
     """A batch that nobody gave."""
     return Note(
         "global_batch_assumed",
         "info",
-        f"No global batch was given: {sequences} sequences, about 4M tokens, were taken.",
+        f"No global batch was given: {sequences} sequences, {sequences * sequence_length / 1e6:.3g}M tokens, were "
+        "taken. Where it is smaller, many GPUs wait more.",
+    )
+
+
+def commitment_unused(percent: float) -> Note:
+    """Capacity that is paid and not used."""
+    return Note(
+        "commitment_unused",
+        "warning",
+        f"This run leaves {percent:.0f} % of the term unused: other runs have to fill it, or it is paid for nothing. "
+        "Attribution to the term shows the whole bill.",
+    )
+
+
+def commitment_exceeded(gpu_hours: float) -> Note:
+    """A run that goes beyond its commitment."""
+    return Note(
+        "commitment_exceeded",
+        "warning",
+        f"{gpu_hours:,.0f} GPU-hours lie beyond the commitment, in count or after its end, and cost what lies beyond.",
+    )
+
+
+def spot_dearer(threshold_percent: float, actual_percent: float) -> Note:
+    """Spot capacity that saves nothing."""
+    return Note(
+        "spot_dearer",
+        "warning",
+        f"At these interruptions spot is cheaper from a discount of {threshold_percent:.0f} % on; this one is "
+        f"{actual_percent:.0f} %: on demand costs less.",
+    )
+
+
+def spot_without_interruptions() -> Note:
+    """Spot capacity that is never taken away."""
+    return Note(
+        "spot_without_interruptions",
+        "warning",
+        "Spot capacity is taken away; give rework of kind failures with its spot section, or the bill is too low.",
     )

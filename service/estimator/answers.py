@@ -32,7 +32,9 @@ class UsedLayout(Struct, frozen=True, gc=False):
 
 
 class StepTime(Struct, frozen=True, gc=False):
-    """One step of the analytic model, by part; `total_seconds` is their sum."""
+    """One step of the analytic model, by part; `total_seconds` is their sum. It is a step of full training in BF16:
+    what the throughput has besides (a tenth less for a searched layout, FP8, adapters, a measured point) is not in it.
+    """
 
     total_seconds: float
     compute_seconds: float
@@ -127,7 +129,9 @@ class Memory(Struct, frozen=True, gc=False):
     smallest_gpu_count: Annotated[
         int | None, Meta(description="The fewest GPUs, in whole nodes, on which this split fits; null if none do.")
     ]
-    checkpoint_bytes: Annotated[float, Meta(description="A checkpoint to resume from.")]
+    checkpoint_bytes: Annotated[
+        float | None, Meta(description="A checkpoint to resume from; null where no shape says how large adapters are.")
+    ]
 
 
 class CauseOfRework(Struct, frozen=True, gc=False):
@@ -261,6 +265,11 @@ class Risk(Struct, frozen=True, gc=False):
 
     samples: int
     seed: int
+    mean_cost: Annotated[
+        Decimal,
+        Meta(description="Of the draws; above the expected cost where inputs err upwards by more."),
+    ]
+    mean_days: float
     cost: CostQuantiles
     days: DayQuantiles
     finish_at: Annotated[FinishQuantiles | None, Meta(description="Null without `start_at`.")]
@@ -270,7 +279,7 @@ class Risk(Struct, frozen=True, gc=False):
 
 
 class Symbol(Struct, frozen=True, gc=False):
-    """One symbol of a formula, and the number that stood for it."""
+    """One symbol of a formula, and the number that stands for it."""
 
     symbol: str
     meaning: str
@@ -281,10 +290,27 @@ class Symbol(Struct, frozen=True, gc=False):
 class Explanation(Struct, frozen=True, gc=False):
     """One formula that was used, with its numbers put in, and its result."""
 
-    name: str
-    formula: str
+    name: Annotated[str, Meta(description="What the result is, in words.")]
+    field: Annotated[
+        str | None,
+        Meta(
+            description="Where the result stands in the answer; a list's element is named by its component, cause, "
+            "option or field if that is its own, else by its index. Null for a part of another formula.",
+            examples=["duration.wall_clock_hours", "cost.lines[compute].amount"],
+        ),
+    ]
+    formula: Annotated[
+        str,
+        Meta(
+            description="Arithmetic in Python's syntax, with exp, sqrt, log, min, max, ceil and lambert_w0.",
+            examples=["H / (e / 100)"],
+        ),
+    ]
     symbols: tuple[Symbol, ...]
-    substituted: str
-    result: float
+    substituted: Annotated[
+        str, Meta(description="The formula with numbers in the place of its symbols.", examples=["120 / (80 / 100)"])
+    ]
+    result: Annotated[float, Meta(description="Of the unrounded numbers, to 15 digits.")]
     unit: str
+    rounding: Annotated[str | None, Meta(description="From the result to the field; null if it is not rounded.")]
     source: str

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
+import numpy as np
 from msgspec import Struct
 
 from service.estimator import charges
@@ -48,16 +49,18 @@ _GPU_TIME: dict[Component, str] = {
 
 
 def gpu_time(plan: Plan, hours: Hours) -> Iterator[tuple[Component, Ratio]]:
-    """GPU-hours by component. Waiting for one lost node, only the others are billed."""
+    """GPU-hours by component. Waiting for one lost node, whichever it is, only the others are billed."""
     count = plan.gpu_count
     yield "compute", Ratio(hours.productive.numerator * count, hours.productive.divisor)
     yield "overhead", Ratio(hours.overhead.numerator * count, hours.overhead.divisor)
     for component, part in hours.rework:
-        billed = count
         if component == "rework_spot_wait":
             assert plan.failures is not None
-            billed = count - plan.gpus_per_node if plan.failures.survivors_billed else count * 0
-        yield component, Ratio(part.numerator * billed, part.divisor)
+            nodes = plan.failures.node_count
+            survivors = nodes - 1 if plan.failures.survivors_billed else 0
+            yield component, Ratio(part.numerator * count * survivors, part.divisor * nodes)
+        else:
+            yield component, Ratio(part.numerator * count, part.divisor)
     yield "idle_setup", Ratio(hours.setup.numerator * (count + plan.spare_gpus), hours.setup.divisor)
     yield "idle_spares", Ratio((hours.expected - hours.setup.value) * plan.spare_gpus)
 
@@ -74,13 +77,14 @@ def run_rate(plan: Plan) -> Ratio:
 def items(plan: Plan, hours: Hours) -> Iterator[Item]:
     """Every line at list price: GPU time, what a commitment adds, storage, and what was fixed."""
     rate = run_rate(plan)
+    price = rate.value
     for component, part in gpu_time(plan, hours):
         yield Item(
             component=component,
             description=_GPU_TIME[component],
             quantity=part.value,
             unit="GPU-hour",
-            unit_price=rate.value,
+            unit_price=price,
             amount=part.times(rate),
         )
     if plan.fallback_rate is not None:
@@ -151,7 +155,7 @@ def _commitment_items(plan: Plan, held: Commitment, hours: Hours) -> Iterator[It
         extra = held.overflow_rate - rate
         yield Item(
             component="commitment_overflow",
-            description="GPU time beyond the commitment, over the committed rate",
+            description="Premium over the committed rate, for GPU time beyond the commitment",
             quantity=over,
             unit="GPU-hour",
             unit_price=extra,
@@ -178,8 +182,16 @@ def _storage_items(plan: Plan, hours: Hours) -> Iterator[Item]:
     if held is not None:
         months = charges.checkpoint_gb_months(held.size_gb, held.every_hours, expected, held.keep)
         if held.archived:
-            months = months + charges.archive_gb_months(held.size_gb, expected, held.archived)
+            copies = _archived_copies(expected // held.every_hours, held.archived)
+            months = months + charges.archive_gb_months(held.size_gb, expected, copies)
         yield _by_month("storage_checkpoints", "Checkpoints kept", months, held.price_per_gb_month)
+
+
+def _archived_copies(written: Number, wanted: int) -> Number:
+    """No more are kept for good than are written. One alone is written at the end and costs nothing, as none does."""
+    if isinstance(written, Decimal):
+        return max(min(written, Decimal(wanted)), Decimal(1))
+    return np.maximum(np.minimum(written, wanted), 1)
 
 
 def _by_month(component: Component, description: str, months: Number, price: Number) -> Item:
@@ -197,6 +209,4 @@ def _least(one: Number, other: Number) -> Number:
     """The smaller of two, for arrays too."""
     if isinstance(one, Decimal | int | float) and isinstance(other, Decimal | int | float):
         return min(one, other)
-    import numpy as np
-
     return np.minimum(one, other)

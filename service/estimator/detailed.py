@@ -1,21 +1,16 @@
 """The facts of a run beyond the classic fields to an estimate: hours, rounded lines, and every section it deserves."""
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule, Fault
-from service.estimator import MODEL_VERSION, bill, charges, cost
+from service.estimator import MODEL_VERSION, bill, cost
 from service.estimator.answers import (
-    BreakEven,
-    CommitmentUse,
-    EnergyUse,
-    Explanation,
     Memory,
-    OwnedCost,
     Performance,
     Reliability,
     Risk,
@@ -24,6 +19,16 @@ from service.estimator.failures import FailureFacts, reliability_of
 from service.estimator.flops import billed_mfu
 from service.estimator.inputs import Budget
 from service.estimator.plan import Plan
+from service.estimator.purchases import (
+    Alternatives,
+    EnergyFacts,
+    OwnedFacts,
+    break_evens,
+    commitment_use,
+    energy_use,
+    owned_cost,
+    purchase_notes,
+)
 from service.estimator.results import (
     Assumption,
     Component,
@@ -35,17 +40,18 @@ from service.estimator.results import (
     UnitCosts,
     Verdict,
 )
-from service.estimator.run import finish_after, to_the_second
-from service.estimator.timing import Hours, hours_of
-from service.estimator.uncertainty import Outcome, Simulation, risk_of, simulate
+from service.estimator.run import to_the_second
+from service.estimator.timing import Hours, finish_at, hours_of
+from service.estimator.uncertainty import LARGEST_AMOUNT, Outcome, Simulation, risk_of, simulate
 from service.estimator.verdict import judge
-from service.money import MAX_INTEGER_DIGITS, exact, exact_arithmetic, number, to_minor_unit, unit_price
+from service.money import MAX_INTEGER_DIGITS, exact, exact_arithmetic, nothing, number, to_minor_unit, unit_price
 from service.units import HOURS_PER_DAY, PERCENT
 
 _T = TypeVar("_T")
-_LIMIT = Decimal(10) ** MAX_INTEGER_DIGITS
 _MILLION = 1_000_000
-_ALWAYS_SHOWN = frozenset({"compute", "storage", "egress"})
+_NEVER_ENDS_HOURS = Decimal(10) ** 30
+_ALWAYS_SHOWN = frozenset({"compute", "rework", "storage", "egress"})
+_AT_GIVEN_EFFICIENCY = "GPU time at the given scaling efficiency"
 _TERA = 1e12
 
 # The decision that each line serves.
@@ -75,31 +81,6 @@ _DECISIONS: dict[Component, str] = {
 }
 
 
-class EnergyFacts(Struct, frozen=True, kw_only=True):
-    """What energy takes: a power limit, and what lies around it."""
-
-    tdp_watts: float
-    server_power_ratio: float
-    load_percent: float
-    pue: float
-    grams_per_kwh: float | None
-
-
-class OwnedFacts(Struct, frozen=True, kw_only=True):
-    """The three figures of one GPU-hour, and which is billed."""
-
-    per_gpu_hour: charges.OwnedFigures
-    billed: charges.OwnedBasis
-
-
-class Alternatives(Struct, frozen=True, kw_only=True):
-    """Prices of a GPU-hour to compare; None where one is not known."""
-
-    on_demand: Decimal | None
-    spot: Decimal | None
-    reserved: Decimal | None
-
-
 class DetailedRun(Struct, frozen=True, kw_only=True):
     """All the facts of one run. `waiting_percent` is the share of a step in which nothing is computed, None where
     nobody can tell; `peak_flops_per_second` that of one GPU, None without FLOPs."""
@@ -121,7 +102,6 @@ class DetailedRun(Struct, frozen=True, kw_only=True):
     alternatives: Alternatives | None
     assumptions: tuple[Assumption, ...]
     notes: tuple[Note, ...]
-    explain: Callable[["DetailedRun", Hours, Estimate], tuple[Explanation, ...]] | None
 
 
 def estimate(run: DetailedRun) -> Estimate:
@@ -129,25 +109,29 @@ def estimate(run: DetailedRun) -> Estimate:
     with exact_arithmetic():
         hours = hours_of(run.plan)
         outcome = None if run.simulation is None else simulate(run.plan, run.simulation)
-        answer = _estimate(run, hours, outcome)
-        if run.explain is None:
-            return answer
-        return structs.replace(answer, explanations=run.explain(run, hours, answer))
+        return _estimate(run, hours, outcome)
 
 
 def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estimate:
     plan, currency = run.plan, run.currency
     expected = hours.expected
+    if hours.rework_hours > _NEVER_ENDS_HOURS:
+        raise BrokenRule.at("/rework", "At these rates of failure the run never ends")
     billed_gpu_hours = bill.billed_gpu_hours(plan, hours)
     confidence = UNSET if run.budget is None else run.budget.confidence_percent
-    lines = _rounded(plan, hours, currency)
+    lines = _rounded(run, hours)
     lines += _terms(plan, currency, sum((line.amount for line in lines), Decimal(0)))
     before = sum((line.amount for line in lines), Decimal(0))
-    if confidence is not UNSET and outcome is not None:
-        lines.append(_contingency(confidence, outcome.cost_at(confidence), before, currency))
+    if outcome is not None:
+        outcome = structs.replace(outcome, rounding=before - bill.billed_amount(plan, hours))
+        if confidence is not UNSET:
+            lines.append(_contingency(confidence, outcome.cost_at(confidence, currency), before, currency))
+    _check_size((line.component, line.amount) for line in lines)
     money = _cost(run, hours, lines, before)
-    finish_at = None if run.start_at is None else finish_after(run.start_at, expected)
-    gpu_hours = plan.gpu_count * hours.without_rework
+    finish = None if run.start_at is None else finish_at(run.start_at, expected)
+    use = commitment_use(plan, hours, currency)
+    compared = break_evens(plan, run.failures, run.alternatives, hours)
+    gpu_hours = hours.working.numerator * plan.gpu_count / hours.working.divisor
     return Estimate(
         money,
         Duration(
@@ -156,8 +140,8 @@ def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estima
             number(hours.without_rework / HOURS_PER_DAY),
             number(expected),
             number(expected / HOURS_PER_DAY),
-            None if finish_at is None else to_the_second(finish_at, run.start_at),
-            number(hours.overhead.value),
+            None if finish is None else to_the_second(finish, run.start_at),
+            UNSET if run.performance is None else number(hours.overhead.value),
             number(hours.rework_hours),
             number(hours.setup.value),
         ),
@@ -170,50 +154,47 @@ def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estima
             if run.trained_tokens is None
             else unit_price(before * _MILLION / exact(run.trained_tokens), currency),
         ),
-        _verdict(run, money.total, finish_at, outcome),
+        _verdict(run, money.total, finish, outcome),
         run.assumptions,
-        run.notes,
+        run.notes + purchase_notes(use, compared),
         MODEL_VERSION,
         performance=_or_unset(_billed_performance(run, billed_gpu_hours)),
         memory=_or_unset(run.memory),
         reliability=_or_unset(_reliability(run, hours)),
         risk=_or_unset(_risk(run, outcome)),
-        commitment=_or_unset(_commitment(run, hours)),
-        owned=_or_unset(_owned(run, billed_gpu_hours)),
-        energy=_or_unset(_energy(run, billed_gpu_hours)),
-        break_evens=_or_unset(_break_evens(run, hours)),
+        commitment=_or_unset(use),
+        owned=_or_unset(owned_cost(run.owned, billed_gpu_hours, currency)),
+        energy=_or_unset(energy_use(run.energy, billed_gpu_hours)),
+        break_evens=_or_unset(compared),
     )
 
 
 # ------------------------------------------------------------------------------------------- money
 
 
-def _rounded(plan: Plan, hours: Hours, currency: str) -> list[CostLine]:
+def _rounded(run: DetailedRun, hours: Hours) -> list[CostLine]:
     """Each line rounded half-up from what was multiplied before it was divided; lines of nothing are left out."""
-    return [
-        _line(item, currency)
-        for item in bill.items(plan, hours)
-        if item.quantity or item.amount or item.component in _ALWAYS_SHOWN
-    ]
+    items = list(bill.items(run.plan, hours))
+    _check_size((item.component, item.amount) for item in items)
+    return [_line(run, item) for item in items if item.quantity or item.amount or item.component in _ALWAYS_SHOWN]
 
 
-def _line(item: bill.Item, currency: str) -> CostLine:
+def _line(run: DetailedRun, item: bill.Item) -> CostLine:
+    currency = run.currency
+    at_given_efficiency = item.component == "compute" and run.scaling_is_explicit
     return CostLine(
         item.component,
-        item.description,
+        _AT_GIVEN_EFFICIENCY if at_given_efficiency else item.description,
         number(item.quantity),
         item.unit,
-        unit_price(item.unit_price, currency),
-        to_minor_unit(item.amount, currency),
+        unit_price(item.unit_price, currency) + 0,  # what little is below zero is no -0
+        to_minor_unit(item.amount, currency) + 0,
         _DECISIONS[item.component],
     )
 
 
 def _terms(plan: Plan, currency: str, listed: Decimal) -> list[CostLine]:
     """Discount, credits and tax, each where there is one; the tax is on the rounded rest."""
-    if listed >= _LIMIT:
-        told = f"GPUs, hours and price together cost more than {MAX_INTEGER_DIGITS} integer digits hold"
-        raise BrokenRule(told + ".", tuple(Fault("body", field, told) for field in ("/cluster", "/work", "/price")))
     part = bill.terms(plan, listed)
     discount = to_minor_unit(part.discount, currency)
     spent = to_minor_unit(min(part.credits, listed - discount), currency)
@@ -226,9 +207,26 @@ def _terms(plan: Plan, currency: str, listed: Decimal) -> list[CostLine]:
     return [_sum_line(component, text, amount) for component, text, amount in named if amount]
 
 
+def _check_size(amounts: Iterable[tuple[Component, Decimal]]) -> None:
+    """BrokenRule where they are more than an amount of money holds, one or all together: at the largest."""
+    by_component = list(amounts)
+    sizes = [abs(amount) for _, amount in by_component]
+    if max(sizes) < LARGEST_AMOUNT and sum(amount for _, amount in by_component) < LARGEST_AMOUNT:
+        return
+    largest = by_component[sizes.index(max(sizes))][0]
+    what, sections = "GPUs, hours and price together cost", ["/cluster", "/work", "/price"]
+    if largest.startswith(("storage", "egress")):
+        section = largest.partition("_")[0]
+        what, sections = f"{section.capitalize()} costs", [f"/{section}"]
+    elif largest.startswith("rework"):
+        sections.append("/rework")
+    told = f"{what} more than {MAX_INTEGER_DIGITS} integer digits hold"
+    raise BrokenRule(told + ".", tuple(Fault("body", section, told) for section in sections))
+
+
 def _contingency(confidence_percent: float, quantile: Decimal, expected: Decimal, currency: str) -> CostLine:
     """What the quantile needs beyond the expected cost; nothing where it needs less."""
-    amount = max(to_minor_unit(quantile, currency) - expected, expected * 0)
+    amount = max(quantile - expected, nothing(currency))
     return _sum_line("contingency", f"Contingency up to P{confidence_percent:g} of the cost", amount)
 
 
@@ -244,7 +242,7 @@ def _cost(run: DetailedRun, hours: Hours, lines: list[CostLine], before: Decimal
 
     total = sum((line.amount for line in lines), none)
     storage, egress = of("storage"), of("egress")
-    adjusted = of("discount", "credits", "tax", "contingency")
+    listed = total - of("discount", "credits", "tax", "contingency")
     has_terms = any(line.component in {"discount", "credits", "tax", "contingency"} for line in lines)
     has_contingency = any(line.component == "contingency" for line in lines)
     return Cost(
@@ -256,10 +254,10 @@ def _cost(run: DetailedRun, hours: Hours, lines: list[CostLine], before: Decimal
         storage,
         egress,
         _scaling_loss(run, hours),
-        number((storage + egress) * PERCENT / total) if total else None,
+        number((storage + egress) * PERCENT / listed) if listed else None,
         tuple(lines),
-        overhead=of("overhead"),
-        list_total=total - adjusted if has_terms else UNSET,
+        overhead=UNSET if run.performance is None else of("overhead"),
+        list_total=listed if has_terms else UNSET,
         net_total=before - of("tax") if has_terms else UNSET,
         expected_total=before if has_contingency else UNSET,
     )
@@ -285,17 +283,17 @@ def _scaling_loss(run: DetailedRun, hours: Hours) -> Decimal | None:
 
 
 def _verdict(
-    run: DetailedRun, total: Decimal, finish_at: datetime.datetime | None, outcome: Outcome | None
+    run: DetailedRun, total: Decimal, finish: datetime.datetime | None, outcome: Outcome | None
 ) -> Verdict | None:
     """On the expected figures, or on the quantile that the budget asks for."""
     budget = run.budget
     if budget is None:
         return None
     if budget.confidence_percent is UNSET or outcome is None:
-        return judge(budget, run.currency, run.start_at, total, finish_at)
+        return judge(budget, run.currency, run.start_at, total, finish)
     if run.start_at is not None:
-        finish_at = finish_after(run.start_at, exact(outcome.hours_at(budget.confidence_percent)))
-    return judge(budget, run.currency, run.start_at, total, finish_at, "quantile")
+        finish = finish_at(run.start_at, outcome.hours_at(budget.confidence_percent))
+    return judge(budget, run.currency, run.start_at, total, finish, "quantile")
 
 
 def _billed_performance(run: DetailedRun, billed_gpu_hours: Decimal) -> Performance | None:
@@ -320,90 +318,6 @@ def _risk(run: DetailedRun, outcome: Outcome | None) -> Risk | None:
     if outcome is None or run.simulation is None:
         return None
     return risk_of(outcome, run.simulation, run.currency, run.start_at, run.budget)
-
-
-def _commitment(run: DetailedRun, hours: Hours) -> CommitmentUse | None:
-    held, currency = run.plan.commitment, run.currency
-    if held is None:
-        return None
-    used, over = bill.used_and_over(run.plan, held, hours)
-    term = charges.term_gpu_hours(held.gpu_count, held.term_hours)
-    whole = charges.term_cost(held.gpu_count, held.term_hours, held.rate, held.upfront)
-    unused = charges.unused_gpu_hours(term, used)
-    if over and held.overflow_rate is None:
-        told = (
-            f"{number(over):,.0f} GPU-hours lie beyond the commitment of {held.gpu_count:f} GPUs for "
-            f"{held.left_hours:f} h: give their price"
-        )
-        raise BrokenRule.at("/price/overflow_amount", told)
-    rate = whole / term
-    return CommitmentUse(
-        term_gpu_hours=number(term),
-        term_cost=to_minor_unit(whole, currency),
-        used_gpu_hours=number(used),
-        used_cost=to_minor_unit(charges.used_cost(whole, used, term), currency),
-        unused_gpu_hours=number(unused),
-        unused_cost=to_minor_unit(charges.used_cost(whole, unused, term), currency),
-        overflow_gpu_hours=number(over),
-        overflow_cost=None if held.overflow_rate is None else to_minor_unit(over * held.overflow_rate, currency),
-        run_ends_within_term=hours.expected <= held.left_hours,
-        break_even_utilisation_percent=number(charges.break_even_utilisation_percent(rate, held.overflow_rate))
-        if held.overflow_rate
-        else None,
-    )
-
-
-def _owned(run: DetailedRun, gpu_hours: Decimal) -> OwnedCost | None:
-    if run.owned is None:
-        return None
-    one = run.owned.per_gpu_hour
-    return OwnedCost(
-        cash_increment=to_minor_unit(one.cash_increment * gpu_hours, run.currency),
-        book=to_minor_unit(one.book * gpu_hours, run.currency),
-        fully_loaded=to_minor_unit(one.fully_loaded * gpu_hours, run.currency),
-        billed=run.owned.billed,
-    )
-
-
-def _energy(run: DetailedRun, gpu_hours: Decimal) -> EnergyUse | None:
-    facts = run.energy
-    if facts is None:
-        return None
-    kwh = charges.energy_kwh(float(gpu_hours), facts.tdp_watts, facts.server_power_ratio, facts.load_percent, facts.pue)
-    return EnergyUse(
-        energy_kwh=number(exact(kwh)),
-        emissions_tonnes=None
-        if facts.grams_per_kwh is None
-        else number(exact(charges.emissions_tonnes(kwh, facts.grams_per_kwh))),
-        tdp_watts=facts.tdp_watts,
-        server_power_ratio=facts.server_power_ratio,
-        load_percent=facts.load_percent,
-        pue=facts.pue,
-    )
-
-
-def _break_evens(run: DetailedRun, hours: Hours) -> tuple[BreakEven, ...] | None:
-    prices = run.alternatives
-    if prices is None or not prices.on_demand:
-        return None
-    found = []
-    if prices.spot is not None and run.plan.failures is not None and run.plan.failures.on_spot:
-        found.append(_spot_break_even(run.plan, hours, prices.on_demand, prices.spot))
-    if prices.reserved is not None:
-        threshold = charges.break_even_utilisation_percent(prices.reserved, prices.on_demand)
-        found.append(BreakEven("reserved_against_on_demand", number(threshold), None, None))
-    return tuple(found)
-
-
-def _spot_break_even(plan: Plan, hours: Hours, on_demand: Decimal, spot: Decimal) -> BreakEven:
-    """The discount that pays for the longer run: the same plan without interruptions, against it."""
-    assert plan.failures is not None
-    steady = structs.replace(
-        plan, failures=structs.replace(plan.failures, spot_per_hour=0.0, on_spot=False), fallback_rate=None
-    )
-    threshold = charges.break_even_discount_percent(hours.expected, hours_of(steady).expected)
-    actual = (on_demand - spot) * PERCENT / on_demand
-    return BreakEven("spot_against_on_demand", number(threshold), number(actual), bool(actual > threshold))
 
 
 def _or_unset(value: _T | None) -> _T | UnsetType:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.random import PCG64, Generator, SeedSequence
 
 from service.estimator.cost import Number
+from service.estimator.elementary import exp, expm1, least, sinh, where
 from service.estimator.reliability import LARGEST_EXPONENT, exponential_ratio
 from service.units import PERCENT
 
@@ -33,26 +34,26 @@ class Completion(Struct, frozen=True):
 def lost_share_mean(x: Number) -> Number:
     """Mean share of a segment done when it fails, x = segment/M: 1/x - 1/(e^x - 1) (exponential cut off at x)."""
     small = x < 0.1
-    y = np.where(small, 1.0, x)
+    y = where(small, 1.0, x)
     series = 1 / 2 - x / 12 + x**3 / 720 - x**5 / 30240
-    return np.where(small, series, 1 / y - 1 / np.expm1(y))[()]
+    return where(small, series, 1 / y - 1 / expm1(y))
 
 
 def lost_share_square_mean(x: Number) -> Number:
     """Mean square of that share: 2/x^2 - (1 + 2/x) / (e^x - 1)."""
     small = x < 0.1
-    y = np.where(small, 1.0, x)
+    y = where(small, 1.0, x)
     series = 1 / 3 - x / 12 + x**2 / 360 + x**3 / 720 - x**4 / 15120 - x**5 / 30240 + x**6 / 604800
-    return np.where(small, series, 2 / y**2 - (1 + 2 / y) / np.expm1(y))[()]
+    return where(small, series, 2 / y**2 - (1 + 2 / y) / expm1(y))
 
 
 def sinh_excess(y: Number) -> Number:
     """sinh(y) - y without cancellation (its series below 1/2)."""
     small = y < 0.5
-    z = np.where(small, 1.0, y)
+    z = where(small, 1.0, y)
     square = y * y
     series = y * square / 6 * (1 + square / 20 * (1 + square / 42 * (1 + square / 72 * (1 + square / 110))))
-    return np.where(small, series, np.sinh(z) - z)[()]
+    return where(small, series, sinh(z) - z)
 
 
 def completion(
@@ -72,15 +73,16 @@ def completion(
     off at s) and a restart that is itself retried until it holds; a wait, in which nothing fails, follows each failure.
     """
     segment_hours, segments = interval_hours + checkpoint_hours, work_hours / interval_hours
-    x = np.minimum(segment_hours / mttf_hours, LARGEST_EXPONENT)
-    y = np.minimum(restart_hours / mttf_hours, LARGEST_EXPONENT)
+    x = least(segment_hours / mttf_hours, LARGEST_EXPONENT)
+    y = least(restart_hours / mttf_hours, LARGEST_EXPONENT)
     lost_mean = segment_hours * lost_share_mean(x)
     lost_variance = segment_hours**2 * lost_share_square_mean(x) - lost_mean**2
     restart_mean, restart_variance = restart_hours, 0.0
     tries, tries_variance = 1.0, 0.0
     tries_restart_covariance = 0.0
     if restart_can_fail:
-        tries, tries_variance = np.exp(y), np.exp(y) * np.expm1(y)
+        tries = exp(y)
+        tries_variance = tries * expm1(y)
         restart_mean = restart_hours * exponential_ratio(y)
         restart_variance = _retried_variance_hours2(restart_hours, y)
         tries_restart_covariance = tries_variance * restart_hours * lost_share_mean(y)
@@ -92,7 +94,8 @@ def completion(
         + tries_variance * wait_hours**2
         + 2 * wait_hours * tries_restart_covariance
     )
-    failures, failures_variance = np.expm1(x), np.expm1(x) * np.exp(x)
+    failures = expm1(x)
+    failures_variance = failures * exp(x)
     floor_hours = work_hours + segments * checkpoint_hours
     return Completion(
         floor_hours=floor_hours,
@@ -104,9 +107,9 @@ def completion(
 def _retried_variance_hours2(restart_hours: Number, y: Number) -> Number:
     """Variance of a restart that is retried: M^2 (e^2y - 1 - 2y e^y), y = R/M, as 2 M^2 e^y (sinh y - y)."""
     small = y < 1e-6  # where M^2 y^3 / 3 would be infinity x 0
-    bounded = np.where(small, 1.0, y)
+    bounded = where(small, 1.0, y)
     scale = restart_hours / bounded
-    return np.where(small, y * restart_hours**2 / 3, 2 * scale**2 * np.exp(bounded) * sinh_excess(bounded))[()]
+    return where(small, y * restart_hours**2 / 3, 2 * scale**2 * exp(bounded) * sinh_excess(bounded))
 
 
 def two_point_variance(value: Number, chance: Number) -> Number:
@@ -181,8 +184,9 @@ def _upper_fraction(shape: float, x: float) -> float:
         b += 2
         d = 1 / (b + numerator * d)
         c = b + numerator / c
-        value *= c * d
-        if abs(c * d - 1) < 1e-16:
+        factor = c * d
+        value *= factor
+        if abs(factor - 1) < 1e-16:
             break
     return value
 

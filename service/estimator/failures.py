@@ -9,8 +9,8 @@ from service.estimator.answers import CauseOfRework, Reliability, TimeQuantiles
 from service.estimator.distribution import quantile_hours
 from service.estimator.plan import Failures
 from service.estimator.reliability import job_mttf_hours
-from service.estimator.timing import Hours, completion_of
-from service.money import exact, number
+from service.estimator.timing import Hours, completion_of, interruptions_per_hour
+from service.money import fifteen_digits, number
 from service.units import PERCENT
 
 _Cause = Literal["checkpoints", "hardware", "spot", "spot_wait", "instability", "people"]
@@ -19,16 +19,19 @@ _SECONDS_PER_HOUR = 3600
 
 
 class FailureFacts(Struct, frozen=True, kw_only=True):
-    """What is said of failures and does not enter the hours; the optimal interval is None if nothing fails."""
+    """What is said of failures and does not enter the hours; the optimal interval is None if nothing fails. Without
+    spot interruptions the run would have an interval of its own."""
 
     preset: str
     optimal_interval_hours: float | None
+    interval_without_spot_hours: float
 
 
 def reliability_of(failures: Failures, facts: FailureFacts, hours: Hours) -> Reliability:
     """The section of an answer, from the plan's failures and the hours that followed."""
     work = hours.without_rework
-    mttf_hours = float(job_mttf_hours(failures.per_hour + failures.spot_per_hour))
+    interrupted = interruptions_per_hour(failures, float(work))
+    mttf_hours = float(job_mttf_hours(failures.per_hour + interrupted))
     optimal = facts.optimal_interval_hours
     return Reliability(
         preset=facts.preset,
@@ -61,4 +64,4 @@ def _quantiles(failures: Failures, hours: Hours) -> TimeQuantiles:
 
 
 def _shown(value: float) -> float:
-    return number(exact(float(value)))
+    return fifteen_digits(value)

@@ -125,7 +125,9 @@ class HourlyPrice(PriceTerms, frozen=True, gc=False, forbid_unknown_fields=True,
     amount: Annotated[Money, Meta(description="Price an hour, of what `per` says.", examples=["2.50"])]
     currency: Annotated[Currency | UnsetType, _default(DEFAULT_CURRENCY)] = UNSET
     per: Annotated[PricedPer | UnsetType, _default("gpu")] = UNSET
-    purchase: Annotated[Purchase | UnsetType, Meta(description="How the capacity is bought, for the record.")] = UNSET
+    purchase: Annotated[
+        Purchase | UnsetType, Meta(description="How the capacity is bought; which of `alternatives` this price is.")
+    ] = UNSET
     alternatives: Annotated[
         AlternativePrices | UnsetType, Meta(description="Other offers of the same capacity, for the break-evens.")
     ] = UNSET

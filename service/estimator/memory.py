@@ -6,6 +6,8 @@ plan is for single plans.
 """
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +25,7 @@ from service.estimator.parameters import (
     moe_layer_parameters,
     total_parameters,
 )
-from service.estimator.shapes import ModelShape, dense_layers_of, moe_layers_of
+from service.estimator.shapes import ModelShape, dense_layers_of, head_dim_of, kv_heads_of, moe_layers_of
 
 # Bytes a parameter (Rajbhandari et al. 2019, arXiv 1910.02054; stas00/ml-engineering training/performance README):
 # BF16 weights, FP32 gradients (2 if they stay BF16), FP32 master weights with Adam's two moments. Together 18 or 16.
@@ -141,8 +143,20 @@ def activation_bytes_per_layer(
 
 def activation_bytes_per_unit(hidden: Number, ffn_hidden: Number, ffn_matrices: int) -> Number:
     """The 34 of Korthikanti et al. for other widths: 18 + 4*f/h with two matrices, which is 34 at f = 4*h;
-    18 + 8*f/h with three (SwiGLU), which is assumed, within 15 %; key and value heads are not told apart."""
+    18 + 8*f/h with three (SwiGLU), an upper bound, taken for the layer at work, whose gradients are there too."""
     return 18 + (4 if ffn_matrices == 2 else 8) * ffn_hidden / hidden
+
+
+def kept_bytes_per_unit(
+    hidden: Number, query_width: Number, key_value_width: Number, ffn_hidden: Number, ffn_matrices: int
+) -> Number:
+    """What a layer keeps a token and hidden unit where scores are not kept. Two matrices: as above. Three (SwiGLU): two
+    bytes for each tensor that its backward pass reads, without dropout and with fewer keys and values: inputs of both
+    norms, of the projections and of the block (8); query and attention output (4*a*d/h); key and value (4*kv*d/h);
+    gate, up and their product (6*f/h). Counted as Korthikanti et al. 2022 count a GPT's, section 4.1."""
+    if ffn_matrices == 2:
+        return activation_bytes_per_unit(hidden, ffn_hidden, ffn_matrices)
+    return 8 + (4 * (query_width + key_value_width) + 6 * ffn_hidden) / hidden
 
 
 def first_stage_layers(layers: Number, pipeline: Number, interleave: Number) -> Number:
@@ -231,6 +245,7 @@ def _weights(shape: ModelShape, plan: MemoryPlan) -> float:
     return min(unsplit, shard + gathered)
 
 
+@lru_cache(256)
 def _largest_layer_parameters(shape: ModelShape, expert: int) -> float:
     """Of one layer, with the routed experts of one expert-parallel rank."""
     sizes: list[float] = []
@@ -257,11 +272,11 @@ def _activations_and_logits(shape: ModelShape, plan: MemoryPlan) -> tuple[float,
 def _activations(shape: ModelShape, plan: MemoryPlan, layers: float) -> float:
     """Of this many average layers; with full recompute their inputs, and one layer at work."""
     recompute = plan.layout.recompute
-    at_work = _layer_activations(shape, plan, "none") if recompute == "full" else 0.0
-    return layers * _layer_activations(shape, plan, recompute) + at_work
+    at_work = _layer_activations(shape, plan, "none", working_per_unit(shape)) if recompute == "full" else 0.0
+    return layers * _layer_activations(shape, plan, recompute, kept_per_unit(shape)) + at_work
 
 
-def _layer_activations(shape: ModelShape, plan: MemoryPlan, recompute: Recompute) -> float:
+def _layer_activations(shape: ModelShape, plan: MemoryPlan, recompute: Recompute, per_unit: float) -> float:
     """Flash attention keeps no scores, as selective recompute does not (Dao et al. 2022, arXiv 2205.14135)."""
     layout = plan.layout
     kept: float = activation_bytes_per_layer(
@@ -272,20 +287,32 @@ def _layer_activations(shape: ModelShape, plan: MemoryPlan, recompute: Recompute
         layout.tensor,
         layout.sequence_parallel,
         "selective" if layout.flash_attention and recompute == "none" else recompute,
-        _per_unit(shape),
+        per_unit,
     )
     return kept
 
 
-def _per_unit(shape: ModelShape) -> float:
-    """Activation bytes a token and hidden unit, over all layers on average. Experts count as one block as wide as
-    those that a token passes through, with a copy of its input for each routed one (assumed)."""
-    dense = activation_bytes_per_unit(shape.hidden, shape.ffn_hidden, shape.ffn_matrices)
+@lru_cache(256)
+def kept_per_unit(shape: ModelShape) -> float:
+    """Bytes kept a token and hidden unit, over all layers on average."""
+    widths = shape.hidden, shape.heads * head_dim_of(shape), kv_heads_of(shape) * head_dim_of(shape)
+    return _over_layers(shape, lambda width: float(kept_bytes_per_unit(*widths, width, shape.ffn_matrices)))
+
+
+@lru_cache(256)
+def working_per_unit(shape: ModelShape) -> float:
+    """The same of the layer at work."""
+    return _over_layers(shape, lambda width: float(activation_bytes_per_unit(shape.hidden, width, shape.ffn_matrices)))
+
+
+def _over_layers(shape: ModelShape, per_unit: Callable[[int], float]) -> float:
+    """The average of dense layers and those with experts, which count as one block as wide as those that a token
+    passes through, with a copy of its input for each routed one (assumed)."""
     if shape.moe is None:
-        return float(dense)
+        return per_unit(shape.ffn_hidden)
     width = shape.moe.expert_ffn_hidden * (shape.moe.experts_per_token + shape.moe.shared_experts)
-    mixed = activation_bytes_per_unit(shape.hidden, width, shape.ffn_matrices) + 2 * shape.moe.experts_per_token
-    return float(dense_layers_of(shape) * dense + moe_layers_of(shape) * mixed) / shape.layers
+    mixed = per_unit(width) + 2 * shape.moe.experts_per_token
+    return (dense_layers_of(shape) * per_unit(shape.ffn_hidden) + moe_layers_of(shape) * mixed) / shape.layers
 
 
 # ------------------------------------------------------------------------------------------- how many GPUs
@@ -298,15 +325,19 @@ def minimum_gpu_count(
     even `most` of them are too few, because more GPUs split no more than ZeRO's stage allows."""
     replica = _model_parallel(plan) * plan.layout.context
     step = math.lcm(replica, _model_parallel(plan) * plan.expert, gpus_per_node)
+    parts = (*_activations_and_logits(shape, plan), reserve_bytes(capacity_bytes))
+    unsplit = sum(math.ceil(part) for part in parts)  # whatever the count
 
     def enough(steps: int) -> bool:
-        data = steps * step // replica
-        memory = memory_per_gpu(shape, replace(plan, data=data), capacity_bytes)
-        return fits(memory, capacity_bytes)
+        states = _states(shape, replace(plan, data=steps * step // replica))
+        return unsplit + sum(math.ceil(part) for part in states) <= capacity_bytes
 
-    too_few, fitting = 0, most // step
-    if fitting < 1 or not enough(fitting):
+    largest = most // step
+    if largest < 1 or not enough(largest):
         return None
+    too_few, fitting = 0, 1
+    while not enough(fitting):
+        too_few, fitting = fitting, min(2 * fitting, largest)
     while fitting - too_few > 1:
         middle = (too_few + fitting) // 2
         too_few, fitting = (too_few, middle) if enough(middle) else (middle, fitting)

@@ -151,6 +151,8 @@ def fits_width(workload: Workload, tensor: int) -> bool:
 
 def _tensor_faults(workload: Workload, layout: Layout, pointer: str) -> Iterator[Fault]:
     tensor = layout.tensor
+    if fits_heads(workload, tensor) and fits_width(workload, tensor):
+        return
     what_works = tuple(
         degree for degree in divisors(workload.heads) if fits_heads(workload, degree) and fits_width(workload, degree)
     )
@@ -161,7 +163,7 @@ def _tensor_faults(workload: Workload, layout: Layout, pointer: str) -> Iterator
             pointer,
             f"A tensor degree of {tensor} does not split {heads}; {nearest_of(what_works, tensor)} would",
         )
-    elif not fits_width(workload, tensor):
+    else:
         width = f"a feed-forward width of {workload.ffn_hidden}"
         yield Fault(
             "body",
@@ -204,6 +206,8 @@ def _count_faults(workload: Workload, layout: Layout, gpu_count: int, at: str) -
     """The GPU count against the degrees, then the replicas against the batch, then the microbatch."""
     replica = layout.tensor * layout.pipeline * layout.context
     batch, replicas = workload.global_batch_sequences, data_parallel(layout, gpu_count)
+    if gpu_count % replica == 0 and batch % (replicas * layout.microbatch) == 0:
+        return
     what_works = nearest_of([count * replica for count in divisors(batch)], gpu_count)
     if gpu_count % replica:
         message = (

@@ -5,6 +5,7 @@ W = h*a*d + 2*h*kv*d + a*d*h + k*h*f parameters (h hidden, a heads, kv key/value
 width, k matrices of the feed-forward block) and one or two embedding matrices of V*h.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 from service.errors import BrokenRule
@@ -17,6 +18,8 @@ from service.estimator.shapes import (
 )
 
 LoraTarget = Literal["query", "key", "value", "output", "gate", "up", "down"]
+
+_SHAPES_KEPT = 256  # an estimate asks the same of one shape many times
 
 
 def attention_parameters(shape: ModelShape) -> int:
@@ -31,6 +34,7 @@ def ffn_parameters(hidden: int, ffn_hidden: int, matrices: int) -> int:
     return matrices * hidden * ffn_hidden
 
 
+@lru_cache(_SHAPES_KEPT)
 def expert_parameters(shape: ModelShape) -> int:
     """All routed experts of all layers: what expert parallelism shares out; 0 in a dense model."""
     if shape.moe is None:
@@ -54,16 +58,19 @@ def moe_layer_parameters(shape: ModelShape, routed_experts: int) -> int:
     return attention_parameters(shape) + one * (routed_experts + shape.moe.shared_experts) + router
 
 
+@lru_cache(_SHAPES_KEPT)
 def layers_parameters(shape: ModelShape) -> int:
     """All layers, every expert counted."""
     return _layers(shape, 0 if shape.moe is None else shape.moe.experts)
 
 
+@lru_cache(_SHAPES_KEPT)
 def active_layers_parameters(shape: ModelShape) -> int:
     """All layers, of the experts only those that one token passes through."""
     return _layers(shape, 0 if shape.moe is None else shape.moe.experts_per_token)
 
 
+@lru_cache(_SHAPES_KEPT)
 def embedding_parameters(shape: ModelShape) -> int:
     """The embedding matrices: V*h, once if tied, else twice."""
     return (1 if shape.tied_embeddings else 2) * shape.vocabulary * shape.hidden

@@ -24,11 +24,20 @@ class Ratio(Struct, frozen=True):
         """The product, divided once."""
         return self.numerator * other.numerator / (self.divisor * other.divisor)
 
+    def plus(self, other: "Ratio") -> "Ratio":
+        """The sum, not yet divided."""
+        if self.divisor is other.divisor:
+            return Ratio(self.numerator + other.numerator, self.divisor)
+        numerator = self.numerator * other.divisor + other.numerator * self.divisor
+        return Ratio(numerator, self.divisor * other.divisor)
+
 
 class Failures(Struct, frozen=True, kw_only=True):
-    """What goes wrong, in numbers. `spot_wait_hours` is the mean wait of an interruption, `spot_away_hours` how long a
-    node that falls back stays on demand."""
+    """What goes wrong, in numbers. `spot_per_hour` is of the job with all its nodes on spot capacity,
+    `spot_wait_hours` the mean wait of an interruption, `spot_away_hours` how long a node that falls back stays on
+    demand."""
 
+    node_count: int
     per_hour: Number
     restart_hours: Number
     checkpoint_hours: Number

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from service.estimator.cost import Number
+from service.estimator.elementary import exp, expm1, least, log1p, most, reciprocal, root, where, whole
 from service.units import HOURS_PER_DAY, PERCENT
 
 LARGEST_EXPONENT = 100.0
@@ -100,13 +101,12 @@ def spot_interruptions_per_hour(node_count: Number, interruptions_per_node_hour:
 
 def burn_in_factor(run_hours: Number, factor: Number = BURN_IN_FACTOR, burn_in_hours: Number = BURN_IN_HOURS) -> Number:
     """What a new cluster's rate is multiplied by, on average over a run from its first day (see BURN_IN_FACTOR)."""
-    return 1 + (factor - 1) * np.minimum(burn_in_hours, run_hours) / run_hours
+    return 1 + (factor - 1) * least(burn_in_hours, run_hours) / run_hours
 
 
 def job_mttf_hours(failures_per_hour: Number) -> Number:
     """Mean time to failure of the job, M; infinite without failures."""
-    with np.errstate(divide="ignore"):
-        return np.divide(1.0, failures_per_hour)
+    return reciprocal(failures_per_hour)
 
 
 def checkpoint_seconds(size_bytes: Number, bytes_per_second: Number) -> Number:
@@ -116,8 +116,8 @@ def checkpoint_seconds(size_bytes: Number, bytes_per_second: Number) -> Number:
 
 def exponential_ratio(x: Number) -> Number:
     """(e^x - 1) / x, 1 at 0: mean of e^u for u even over 0 to x."""
-    divisor = np.where(x == 0, 1.0, x)
-    return np.where(x == 0, 1.0, np.expm1(divisor) / divisor)[()]
+    divisor = where(x == 0, 1.0, x)
+    return where(x == 0, 1.0, expm1(divisor) / divisor)
 
 
 def young_interval_hours(checkpoint_hours: Number, mttf_hours: Number) -> Number:
@@ -139,23 +139,24 @@ def optimal_interval_hours(checkpoint_hours: Number, mttf_hours: Number) -> Numb
     left only ever climb. They start at W0's expansion about its branch point (Corless et al. 1996, eq. 4.22).
     """
     d = checkpoint_hours / mttf_hours
-    p = np.sqrt(-2 * np.expm1(-d))
-    near = np.log1p(-np.minimum(p - p * p / 3 + 11 / 72 * p**3, 0.9))
-    y = np.minimum(np.where(d < 0.5, near, -1 - d), -1e-300)  # below 0, where the slope is 0
+    p = root(-2 * expm1(-d))
+    near = log1p(-least(p - p * p / 3 + 11 / 72 * p**3, 0.9))
+    y = least(where(d < 0.5, near, -1 - d), -1e-300)  # below 0, where the slope is 0
     for _ in range(5):
-        y = y + (y - np.expm1(y) + d) / np.expm1(y)
-    return (-mttf_hours * np.expm1(y))[()]
+        slope = expm1(y)
+        y = y + (y - slope + d) / slope
+    return -mttf_hours * expm1(y)
 
 
 def clamped_interval_hours(interval_hours: Number, step_hours: Number, work_hours: Number) -> Number:
     """The nearest whole number of steps, at least one, and no more than the run has."""
-    return np.minimum(np.maximum(np.round(interval_hours / step_hours), 1) * step_hours, work_hours)
+    return least(most(whole(interval_hours / step_hours), 1.0) * step_hours, work_hours)
 
 
 def failure_factor(segment_hours: Number, restart_hours: Number, mttf_hours: Number) -> Number:
     """What failures, while checkpointing and restarting too, multiply a segment by on average (Daly 2006, eq. 20)."""
-    x = np.minimum(segment_hours / mttf_hours, LARGEST_EXPONENT)
-    return np.exp(np.minimum(restart_hours / mttf_hours, LARGEST_EXPONENT)) * exponential_ratio(x)
+    x = least(segment_hours / mttf_hours, LARGEST_EXPONENT)
+    return exp(least(restart_hours / mttf_hours, LARGEST_EXPONENT)) * exponential_ratio(x)
 
 
 def expected_hours(

@@ -81,7 +81,7 @@ class Cost(Struct, frozen=True, gc=False):
         ),
     ]
     non_gpu_percent: Annotated[
-        float | None, Meta(description="The share of the total that is not GPU time; null if the total is 0.")
+        float | None, Meta(description="The share of the list total that is not GPU time; null if that is 0.")
     ]
     lines: tuple[CostLine, ...]
     overhead: Annotated[

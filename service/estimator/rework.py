@@ -1,9 +1,9 @@
 """Which cause the lost hours belong to: hardware, spot, training instability, people; and what each costs."""
 
-import numpy as np
 from msgspec import Struct
 
 from service.estimator.cost import Number
+from service.estimator.elementary import where
 from service.estimator.reliability import failure_factor, job_mttf_hours
 from service.units import PERCENT
 
@@ -41,7 +41,7 @@ class CauseHours(Struct, frozen=True):
 
 def share(part: Number, whole: Number) -> Number:
     """part / whole, and 0 of nothing."""
-    return np.where(whole == 0, 0.0, part / np.where(whole == 0, 1.0, whole))[()]
+    return where(whole == 0, 0.0, part / where(whole == 0, 1.0, whole))
 
 
 def joint_stops(hardware: Stops, spot: Stops) -> Stops:

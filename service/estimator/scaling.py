@@ -67,6 +67,19 @@ def fitted(points: Sequence[MeasuredPoint], law: Law = "amdahl") -> ScalingFit:
     """The law through the points; one point far off is left out and named. BrokenRule below two different counts."""
     if len({point.gpu_count for point in points}) < _PARAMETERS:
         raise BrokenRule.at("/scaling/points", "Give measurements at two different GPU counts at least")
+    return _with_time_left(_robust(points, law))
+
+
+def _with_time_left(fit: ScalingFit) -> ScalingFit:
+    """The fit, unless it says that the smallest count needs no time at all (log2 n is 0 at one)."""
+    if gpu_seconds_per_token(fit, fit.smallest_gpu_count) <= 0:
+        told = f"The law through these points leaves no time at {fit.smallest_gpu_count} GPUs; try law amdahl"
+        raise BrokenRule.at("/scaling/law", told)
+    return fit
+
+
+def _robust(points: Sequence[MeasuredPoint], law: Law) -> ScalingFit:
+    """The law through all points, or through all but one that is far off the others."""
     fit = _least_squares(points, law)
     if len(points) < _FEWEST_TO_EXCLUDE_FROM or _worst_deviation_percent(fit, points) <= MOST_DEVIATION_PERCENT:
         return fit
@@ -109,7 +122,8 @@ def relative_sigma(fit: ScalingFit, gpu_count: Number) -> Number:
     """Relative standard error of one new measurement: sqrt(x' C x / y^2 + s^2) (weighted linear regression)."""
     g, y = regressor(fit.law, gpu_count), gpu_seconds_per_token(fit, gpu_count)
     c00, c01, c11 = fit.covariance
-    return np.sqrt((c00 + 2 * c01 * g + c11 * g * g) / (y * y) + fit.residual_sigma**2)
+    of_the_line = np.maximum(c00 + 2 * c01 * g + c11 * g * g, 0.0)  # rounding can leave it just below 0
+    return np.sqrt(of_the_line / (y * y) + fit.residual_sigma**2)
 
 
 def predicted(fit: ScalingFit, gpu_count: int, confidence_percent: float = 80.0) -> Prediction:

@@ -3,11 +3,15 @@
 Two laws of the step model make that short. A layout cannot be faster than its microbatches and its bubble with
 the least recompute, before any exchange between replicas: that is its bound, and candidates are taken in its
 order. And recompute never makes a step faster, so that the first recompute that fits is the best one.
+Candidates that differ only in their chunks are taken apart when the bound of all of them comes up.
 
-`fits` must be monotone as memory is: what does not fit with the most recompute fits with no larger microbatch.
+`fits` must be monotone as memory is: what does not fit with the most recompute fits with no larger microbatch, and
+what does not fit in one chunk a stage fits in no more of them.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from math import inf
 
 from msgspec import Struct, structs
@@ -30,7 +34,9 @@ from service.estimator.pipeline import pipeline_seconds
 from service.estimator.step import (
     Machine,
     StepSeconds,
+    handed_on,
     microbatch_seconds,
+    stage_seconds,
     tokens_per_second_per_gpu,
     whole_step_seconds,
 )
@@ -70,11 +76,12 @@ class Found(Struct, frozen=True):
     step: StepSeconds
 
 
-class _Candidate(Struct, frozen=True):
-    """A split without its sharding, and the least that its step can take."""
+class _Bundle(Struct, frozen=True):
+    """Splits that differ only in their chunks, without their sharding; and what one microbatch costs a stage."""
 
-    bound_seconds: float
     layout: Layout
+    interleaves: tuple[int, ...]
+    stage: tuple[float, float]
 
 
 def find_fastest_layout(
@@ -86,19 +93,29 @@ def find_fastest_layout(
     constants: StepConstants = SHIPPED,
 ) -> Found | None:
     """The fastest layout that fits, the same one every time; None if none fits, BrokenRule if none divides."""
-    candidates = [
-        _Candidate(_bound_seconds(workload, machine, layout, gpu_count, constants), layout)
-        for layout in _splits(workload, machine, gpu_count, choices)
+    # By bound, and of equal ones in the order of the choices; a bundle comes before its own.
+    waiting: list[tuple[float, int, int, _Bundle | Layout]] = [
+        (_least_bound_seconds(workload, bundle, gpu_count), number, -1, bundle)
+        for number, bundle in enumerate(_bundles(workload, machine, gpu_count, choices, constants))
     ]
-    if not candidates:
+    if not waiting:
         raise _no_split(workload, machine, gpu_count, choices)
-    candidates.sort(key=lambda candidate: candidate.bound_seconds)
+    heapify(waiting)
     best: Found | None = None
-    remembered = _remembering_what_cannot_fit(fits, choices.recompute)
-    for candidate in candidates:
-        if best is not None and candidate.bound_seconds >= best.step.total_seconds:
+    room = _Room(fits, choices.recompute)
+    while waiting:
+        bound_seconds, number, _, candidate = heappop(waiting)
+        if best is not None and bound_seconds >= best.step.total_seconds:
             break
-        for layout in _that_fit(candidate.layout, choices, remembered):
+        if isinstance(candidate, _Bundle):
+            if any(room.may_hold(candidate.layout, sharding) for sharding in _shardings(candidate.layout, choices)):
+                for place, interleave in enumerate(candidate.interleaves):
+                    layout = structs.replace(candidate.layout, interleave=interleave)
+                    microbatch = handed_on(candidate.stage, workload, machine, layout, constants)
+                    bound_seconds = _bound_seconds(workload, layout, gpu_count, microbatch.total_seconds)
+                    heappush(waiting, (bound_seconds, number, place, layout))
+            continue
+        for layout in _that_fit(candidate, choices, room):
             microbatch = microbatch_seconds(workload, machine, layout, constants)
             step = whole_step_seconds(microbatch, workload, machine, layout, gpu_count, constants)
             if best is None or step.total_seconds < best.step.total_seconds:
@@ -115,45 +132,66 @@ def searched_tokens_per_second_per_gpu(workload: Workload, found: Found, gpu_cou
     return SEARCHED_THROUGHPUT_FACTOR * modelled
 
 
-def _bound_seconds(
-    workload: Workload, machine: Machine, layout: Layout, gpu_count: int, constants: StepConstants
-) -> float:
+def _bound_seconds(workload: Workload, layout: Layout, gpu_count: int, microbatch_seconds: float) -> float:
     """The least that a step of this split can take."""
-    microbatch = microbatch_seconds(workload, machine, layout, constants)
     per_replica = microbatches(workload, layout, gpu_count)
-    return pipeline_seconds(layout.pipeline, layout.interleave, per_replica, microbatch.total_seconds)
+    return pipeline_seconds(layout.pipeline, layout.interleave, per_replica, microbatch_seconds)
 
 
-def _that_fit(split: Layout, choices: Choices, fits: Fits) -> Iterator[Layout]:
+def _least_bound_seconds(workload: Workload, bundle: _Bundle, gpu_count: int) -> float:
+    """The least of a bundle: the shortest bubble of them, and nothing handed on."""
+    layout = structs.replace(bundle.layout, interleave=max(bundle.interleaves))
+    return _bound_seconds(workload, layout, gpu_count, sum(bundle.stage))
+
+
+def _shardings(split: Layout, choices: Choices) -> tuple[Sharding, ...]:
+    return choices.sharding or (SHARDING_LEAST_FIRST if split.pipeline == 1 else SHARDING_LEAST_FIRST[:1])
+
+
+def _that_fit(split: Layout, choices: Choices, room: "_Room") -> Iterator[Layout]:
     """For each sharding, the layout with the least recompute that fits, if one does."""
-    for sharding in choices.sharding or (SHARDING_LEAST_FIRST if split.pipeline == 1 else SHARDING_LEAST_FIRST[:1]):
+    for sharding in _shardings(split, choices):
         layouts = (
             structs.replace(split, sharding=sharding, recompute=recompute)
             for recompute in sorted(choices.recompute, key=RECOMPUTE_LEAST_FIRST.index)
         )
-        layout = next((layout for layout in layouts if fits(layout)), None)
+        layout = next((layout for layout in layouts if room.holds(layout)), None)
         if layout is not None:
             yield layout
 
 
-def _remembering_what_cannot_fit(fits: Fits, recompute: tuple[Recompute, ...]) -> Fits:
-    """`fits`, not asked again about a larger microbatch where a smaller one did not fit with the most recompute."""
-    most = max(recompute, key=RECOMPUTE_LEAST_FIRST.index)
-    too_large: dict[tuple[int, int, int, Sharding], float] = {}
+class _Room:
+    """`fits`, asked no more than its laws leave open."""
 
-    def remembered(layout: Layout) -> bool:
+    def __init__(self, fits: Fits, recompute: tuple[Recompute, ...]) -> None:
+        self._fits = fits
+        self._most = max(recompute, key=RECOMPUTE_LEAST_FIRST.index)
+        self._too_large: dict[tuple[int, int, int, Sharding], float] = {}
+        self._roomiest: dict[tuple[int, int, Sharding], bool] = {}
+
+    def holds(self, layout: Layout) -> bool:
+        """Whether it fits; where a smaller microbatch, or one chunk, did not with the most recompute, it does not."""
         key = (layout.tensor, layout.pipeline, layout.interleave, layout.sharding)
-        if layout.microbatch >= too_large.get(key, inf):
+        plain = (layout.tensor, layout.pipeline, 1, layout.sharding)
+        if layout.microbatch >= self._too_large.get(key, inf) or layout.microbatch >= self._too_large.get(plain, inf):
             return False
-        answer = fits(layout)
-        if not answer and layout.recompute == most:
-            too_large[key] = layout.microbatch
+        answer = self._fits(layout)
+        if not answer and layout.recompute == self._most:
+            self._too_large[key] = layout.microbatch
         return answer
 
-    return remembered
+    def may_hold(self, split: Layout, sharding: Sharding) -> bool:
+        """Whether it may fit in some number of chunks: in one it does, and so does the smallest microbatch."""
+        plain = structs.replace(split, sharding=sharding, recompute=self._most, interleave=1)
+        key = (split.tensor, split.pipeline, sharding)
+        if key not in self._roomiest:
+            self._roomiest[key] = self._fits(structs.replace(plain, microbatch=1))
+        return self._roomiest[key] and self.holds(plain)
 
 
-def _splits(workload: Workload, machine: Machine, gpu_count: int, choices: Choices) -> Iterator[Layout]:
+def _bundles(
+    workload: Workload, machine: Machine, gpu_count: int, choices: Choices, constants: StepConstants
+) -> Iterator[_Bundle]:
     """Every split that divides, with the least recompute and the sharding still to be chosen."""
     least = min(choices.recompute, key=RECOMPUTE_LEAST_FIRST.index)
     batch = workload.global_batch_sequences
@@ -163,27 +201,35 @@ def _splits(workload: Workload, machine: Machine, gpu_count: int, choices: Choic
             continue
         per_replica = batch // (gpu_count // replica)
         for microbatch in _microbatches(per_replica, choices):
-            for interleave in _interleaves(workload.layers, pipeline, per_replica // microbatch, choices):
-                yield structs.replace(
+            interleaves = tuple(_interleaves(workload.layers, pipeline, per_replica // microbatch, choices))
+            if interleaves:
+                split = structs.replace(
                     choices.given,
                     tensor=tensor,
                     pipeline=pipeline,
-                    interleave=interleave,
+                    interleave=interleaves[0],
                     microbatch=microbatch,
                     recompute=least,
                     sequence_parallel=tensor > 1,
                 )
+                yield _Bundle(split, interleaves, stage_seconds(workload, machine, split, constants))
 
 
 def _replicas(workload: Workload, machine: Machine, choices: Choices) -> Iterator[tuple[int, int]]:
     """Tensor and pipeline degrees that the model allows; tensor parallelism stays in a node unless it is given."""
     tensors = choices.tensor or divisors(machine.gpus_per_node)
-    pipelines = choices.pipeline or tuple(range(1, workload.layers + 3))
+    pipelines = choices.pipeline or _pieces(workload.layers)
     for tensor in tensors:
         if fits_heads(workload, tensor) and fits_width(workload, tensor):
             for pipeline in pipelines:
                 if splits_evenly(workload.layers, pipeline):
                     yield tensor, pipeline
+
+
+@lru_cache(64)
+def _pieces(layers: int) -> tuple[int, ...]:
+    """Into how many equal pieces they split, ascending."""
+    return tuple(pieces for pieces in range(1, layers + 3) if splits_evenly(layers, pieces))
 
 
 def _microbatches(per_replica: int, choices: Choices) -> Iterator[int]:
@@ -200,7 +246,7 @@ def _interleaves(layers: int, pipeline: int, count: int, choices: Choices) -> It
     if choices.interleave is not None:
         values = choices.interleave
     elif pipeline > 1 and count % pipeline == 0:
-        values = tuple(range(1, (layers + 2) // pipeline + 1))
+        values = tuple(pieces // pipeline for pieces in _pieces(layers) if pieces % pipeline == 0)
     else:
         values = (1,)
     return (chunks for chunks in values if splits_evenly(layers, pipeline * chunks) and (pipeline > 1 or chunks == 1))

@@ -6,6 +6,8 @@ at least 100 Gb/s for each GPU, sequences up to 32k; it knows no exchange betwee
 context-parallel groups.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from service.estimator import collectives, compute, pipeline
@@ -54,6 +56,7 @@ class StepSeconds(Struct, frozen=True):
     total_seconds: float
 
 
+@lru_cache(1024)
 def step_seconds(
     workload: Workload, machine: Machine, layout: Layout, gpu_count: int, constants: StepConstants = SHIPPED
 ) -> StepSeconds:
@@ -66,10 +69,28 @@ def microbatch_seconds(
     workload: Workload, machine: Machine, layout: Layout, constants: StepConstants = SHIPPED
 ) -> Microbatch:
     """One microbatch through one stage; the logits spread over the stages, as in the fit."""
+    return handed_on(stage_seconds(workload, machine, layout, constants), workload, machine, layout, constants)
+
+
+def stage_seconds(
+    workload: Workload, machine: Machine, layout: Layout, constants: StepConstants = SHIPPED
+) -> tuple[float, float]:
+    """Compute and tensor exchange of one microbatch in one stage, however many chunks the stage has."""
     layers = workload.layers / layout.pipeline
     compute_seconds = layers * _layer_compute_seconds(workload, machine, layout, constants)
     compute_seconds += _logit_seconds(workload, machine, layout, constants) / layout.pipeline
-    tensor_seconds = layers * _layer_exchange_seconds(workload, machine, layout, constants)
+    return compute_seconds, layers * _layer_exchange_seconds(workload, machine, layout, constants)
+
+
+def handed_on(
+    stage: tuple[float, float],
+    workload: Workload,
+    machine: Machine,
+    layout: Layout,
+    constants: StepConstants = SHIPPED,
+) -> Microbatch:
+    """The same with the exchange between stages, once for every chunk."""
+    compute_seconds, tensor_seconds = stage
     transfer_seconds = _transfer_seconds(workload, machine, layout, constants)
     return Microbatch(
         compute_seconds=compute_seconds,

@@ -1,22 +1,27 @@
 """The hours of a plan: productive, overhead, rework by cause, set-up; and how far failures alone spread them."""
 
+import datetime
 from decimal import Decimal
+from functools import cached_property, reduce
 
-import numpy as np
 from msgspec import Struct, structs
 
 from service.estimator.charges import fallback_gpu_hours
 from service.estimator.cost import Number
 from service.estimator.distribution import Completion, completion, two_point_variance
+from service.estimator.elementary import least
 from service.estimator.plan import Failures, Plan, Ratio
 from service.estimator.reliability import job_mttf_hours, spot_wait_hours
 from service.estimator.results import Component
-from service.estimator.rework import CauseHours, Stops, hours_by_cause, joint_stops
+from service.estimator.rework import CauseHours, Stops, hours_by_cause, joint_stops, share
+from service.estimator.run import finish_after
 from service.money import exact
 from service.units import PERCENT
 
+_BEYOND_EVERY_CALENDAR_HOURS = Decimal(10) ** 9
 
-class Hours(Struct, frozen=True, kw_only=True):
+
+class Hours(Struct, frozen=True, kw_only=True, dict=True):
     """Hours by what they are for, each still to be divided. The rework is one part (a typed percent), or several."""
 
     ideal: Ratio
@@ -28,17 +33,26 @@ class Hours(Struct, frozen=True, kw_only=True):
     interruptions: Number = 0
     fallback_gpu_hours: Number = 0
 
-    @property
+    @cached_property
+    def working(self) -> Ratio:
+        """Productive hours and their overhead."""
+        return self.productive.plus(self.overhead)
+
+    @cached_property
     def without_rework(self) -> Number:
-        return self.productive.value + self.overhead.value
+        return self.working.value
 
-    @property
+    @cached_property
     def rework_hours(self) -> Number:
-        return sum((part.value for _, part in self.rework), self.setup.value * 0)
+        return self._lost.value
 
-    @property
+    @cached_property
     def expected(self) -> Number:
-        return self.without_rework + self.rework_hours + self.setup.value
+        return self.working.plus(self._lost).plus(self.setup).value
+
+    @cached_property
+    def _lost(self) -> Ratio:
+        return reduce(Ratio.plus, (part for _, part in self.rework))
 
 
 def hours_of(plan: Plan, excess: Number = 1.0) -> Hours:
@@ -65,15 +79,7 @@ def hours_of(plan: Plan, excess: Number = 1.0) -> Hours:
         setup=setup,
         stops=_as(like, causes.hardware_failures * excess),
         interruptions=_as(like, causes.spot_interruptions * excess),
-        fallback_gpu_hours=_as(
-            like,
-            fallback_gpu_hours(
-                causes.spot_interruptions * excess,
-                plan.failures.fallback_percent,
-                plan.failures.spot_away_hours,
-                as_floats(plan.gpus_per_node),
-            ),
-        ),
+        fallback_gpu_hours=_as(like, _fallback_gpu_hours(plan, plan.failures, causes, excess)),
     )
 
 
@@ -94,18 +100,48 @@ def buffer_hours(plan: Plan) -> Ratio:
     return Ratio(plan.hours * (PERCENT + plan.overhead_percent) * plan.buffer_percent, divisor)
 
 
-def stops_of(failures: Failures) -> tuple[Stops, Stops]:
+def interruptions_per_hour(failures: Failures, work_hours: Number) -> Number:
+    """Interruptions of the nodes that are on spot capacity: those that fell back are not interrupted meanwhile.
+
+    A node falls back every 1/(f h) hours on spot and is kept on demand for K: it is on spot 1/(1 + f h K) of the time
+    (alternating renewal process; against runs played through within 2 %, and 13 % high where capacity stays away for
+    longer than the run).
+    """
+    falls_back_per_hour = failures.spot_per_hour / failures.node_count * failures.fallback_percent / PERCENT
+    return failures.spot_per_hour / (1 + falls_back_per_hour * _kept_hours(failures, work_hours))
+
+
+def _kept_hours(failures: Failures, work_hours: Number) -> Number:
+    """How long a node that fell back stays: until capacity is back after A hours, or the run is over after T. That is
+    min(A, T) (1 - min(A, T) / 2T), for it falls back at any time."""
+    away = least(failures.spot_away_hours, work_hours)
+    return away * (1 - away / (2 * work_hours))
+
+
+def _fallback_gpu_hours(plan: Plan, failures: Failures, causes: CauseHours, excess: Number) -> Number:
+    """On-demand GPU-hours, at most all that the run has."""
+    gpu_count = as_floats(plan.gpu_count)
+    held = fallback_gpu_hours(
+        causes.spot_interruptions * excess,
+        failures.fallback_percent,
+        _kept_hours(failures, causes.work),
+        gpu_count / failures.node_count,
+    )
+    return least(held, gpu_count * causes.expected)
+
+
+def stops_of(failures: Failures, work_hours: Number) -> tuple[Stops, Stops]:
     """Hardware and spot as causes of stops; waiting is a mean over those that wait and those that fall back."""
     wait = spot_wait_hours(failures.spot_wait_hours, failures.fallback_percent)
     return (
         Stops(failures.per_hour, failures.restart_hours),
-        Stops(failures.spot_per_hour, failures.spot_restart_hours, wait),
+        Stops(interruptions_per_hour(failures, work_hours), failures.spot_restart_hours, wait),
     )
 
 
 def causes_of(work_hours: Number, failures: Failures) -> CauseHours:
     """Expected hours by cause, for so many hours of work and overhead."""
-    hardware, spot = stops_of(failures)
+    hardware, spot = stops_of(failures, work_hours)
     return hours_by_cause(
         work_hours,
         failures.interval_hours,
@@ -119,11 +155,11 @@ def causes_of(work_hours: Number, failures: Failures) -> CauseHours:
 
 def completion_of(work_hours: Number, failures: Failures) -> Completion:
     """Mean and variance of the hours, set-up apart, with failures the only thing that is not certain."""
-    hardware, spot = stops_of(failures)
+    hardware, spot = stops_of(failures, work_hours)
     both = joint_stops(hardware, spot)
     run = work_hours * (PERCENT + failures.instability_percent + failures.people_percent) / PERCENT
     waits = (PERCENT - failures.fallback_percent) / PERCENT
-    spot_share = np.where(both.per_hour == 0, 0.0, spot.per_hour / np.where(both.per_hour == 0, 1.0, both.per_hour))
+    spot_share = share(spot.per_hour, both.per_hour)
     return completion(
         run,
         failures.interval_hours,
@@ -138,6 +174,11 @@ def completion_of(work_hours: Number, failures: Failures) -> Completion:
 def as_floats(value: Number) -> Number:
     """A decimal as a float; floats and arrays as they are."""
     return float(value) if isinstance(value, Decimal) else value
+
+
+def finish_at(start_at: datetime.datetime, hours: Number) -> datetime.datetime:
+    """When a run of so many hours is over; BrokenRule where no calendar has that day."""
+    return finish_after(start_at, min(exact(hours), _BEYOND_EVERY_CALENDAR_HOURS))
 
 
 def plan_in_floats(plan: Plan) -> Plan:

@@ -1,12 +1,13 @@
 """The distribution of cost and time: seeded draws of the uncertain inputs through the same plan and the same bill."""
 
 import datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, structs
 
+from service.errors import BrokenRule
 from service.estimator import bill
 from service.estimator.answers import CostQuantiles, DayQuantiles, FinishQuantiles, Risk, VarianceShare
 from service.estimator.cost import Number
@@ -21,9 +22,9 @@ from service.estimator.distribution import (
 )
 from service.estimator.inputs import Budget
 from service.estimator.plan import Failures, Plan, Ratio
-from service.estimator.run import finish_after, to_the_second
-from service.estimator.timing import completion_of, hours_of, plan_in_floats
-from service.money import exact, number, to_minor_unit
+from service.estimator.run import to_the_second
+from service.estimator.timing import Hours, completion_of, finish_at, hours_of, plan_in_floats
+from service.money import MAX_INTEGER_DIGITS, exact, nothing, number, to_minor_unit
 from service.units import HOURS_PER_DAY, PERCENT
 
 UncertainInput = Literal[
@@ -33,6 +34,9 @@ SHOWN_PERCENTS = (10, 50, 80, 90, 95)
 # Of all causes of spread the one that no better input can narrow.
 CHANCE = "chance_of_failures"
 _CHANCE_SPREAD = "when failures happen: floor and Gamma, by Daly's moments"
+LARGEST_AMOUNT = Decimal(10) ** MAX_INTEGER_DIGITS
+_SECONDS_PER_HOUR = 3600
+_HALF_A_MICROSECOND = 5e-7
 
 
 class InputSpread(Struct, frozen=True, kw_only=True):
@@ -67,15 +71,22 @@ class Simulation(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """Cost in the plan's currency and hours from start to end, one of each a draw; and the factors behind them."""
+    """Cost in the plan's currency and hours from start to end, one of each a draw; and the factors behind them. What
+    rounding its lines adds to the bill as planned is added to every draw: without a spread every quantile is the total.
+    """
 
     cost: Any
     hours: Any
     factors: dict[str, Any]
+    rounding: Decimal = Decimal(0)
 
-    def cost_at(self, percent: float) -> Decimal:
-        """The amount that the cost stays under with this chance."""
-        return exact(quantiles(self.cost, (percent,))[0])
+    def cost_at(self, percent: float, currency: str) -> Decimal:
+        """The amount that the cost stays under with this chance; BrokenRule where it is more than one can be."""
+        amount = exact(quantiles(self.cost, (percent,))[0]) + self.rounding
+        if amount >= LARGEST_AMOUNT:
+            told = f"At P{percent:g} the cost has more than {MAX_INTEGER_DIGITS} integer digits: narrow the spreads"
+            raise BrokenRule.at("/uncertainty", told)
+        return max(nothing(currency), to_minor_unit(amount, currency))
 
     def hours_at(self, percent: float) -> float:
         """The hours that the run stays under with this chance."""
@@ -91,6 +102,7 @@ def simulate(plan: Plan, simulation: Simulation) -> Outcome:
     if varied.failures is not None:
         excess = _excess(varied, varied.failures, simulation)
     hours = hours_of(varied, excess)
+    _check_overflow(varied, hours)
     told: dict[str, Any] = {str(name): values for name, values in factors.items()}
     if varied.failures is not None:
         told[CHANCE] = np.broadcast_to(excess, (size,))
@@ -110,23 +122,46 @@ def risk_of(
 ) -> Risk:
     """The section of an answer."""
     hours = quantiles(outcome.hours, SHOWN_PERCENTS)
-    cost = (to_minor_unit(exact(value), currency) for value in quantiles(outcome.cost, SHOWN_PERCENTS))
+    cost = (outcome.cost_at(percent, currency) for percent in SHOWN_PERCENTS)
     amount = None if budget is None else budget.amount
     deadline = None if budget is None else budget.deadline
     return Risk(
         samples=simulation.samples,
         seed=simulation.seed,
+        mean_cost=to_minor_unit(exact(float(np.mean(outcome.cost))), currency),
+        mean_days=number(exact(float(np.mean(outcome.hours)) / HOURS_PER_DAY)),
         cost=CostQuantiles(*cost),
         days=DayQuantiles(*(number(exact(value / HOURS_PER_DAY)) for value in hours)),
         finish_at=None
         if start_at is None
-        else FinishQuantiles(*(to_the_second(finish_after(start_at, exact(value)), start_at) for value in hours)),
-        chance_over_budget_percent=None if amount is None else chance_of_exceeding_percent(outcome.cost, float(amount)),
+        else FinishQuantiles(*(to_the_second(finish_at(start_at, value), start_at) for value in hours)),
+        chance_over_budget_percent=None if amount is None else _chance_over(outcome, amount, currency),
         chance_after_deadline_percent=None
         if deadline is None or start_at is None
-        else chance_of_exceeding_percent(outcome.hours, (deadline - start_at).total_seconds() / 3600),
+        else chance_of_exceeding_percent(
+            outcome.hours, ((deadline - start_at).total_seconds() + _HALF_A_MICROSECOND) / _SECONDS_PER_HOUR
+        ),
         variance_shares=_shares(outcome, simulation),
     )
+
+
+def _chance_over(outcome: Outcome, amount: Decimal, currency: str) -> float:
+    """How many of the draws are over the amount once they are rounded as the total is."""
+    unit = nothing(currency)
+    half_a_unit = Decimal(5).scaleb(int(unit.as_tuple().exponent) - 1)
+    limit = amount.quantize(unit, ROUND_FLOOR) + half_a_unit - outcome.rounding
+    return chance_of_exceeding_percent(outcome.cost, float(limit))
+
+
+def _check_overflow(plan: Plan, hours: Hours) -> None:
+    """BrokenRule where a draw goes over a commitment, and nobody says what that costs: unknown is never free."""
+    held = plan.commitment
+    if held is None or held.overflow_rate is not None:
+        return
+    _, over = bill.used_and_over(plan, held, hours)
+    if np.any(over > 0):
+        told = "In some draws GPU-hours lie beyond the commitment: give their price"
+        raise BrokenRule.at("/price/overflow_amount", told)
 
 
 def _excess(plan: Plan, failures: Failures, simulation: Simulation) -> Number:

@@ -1,5 +1,6 @@
 """Migrations from inside the program: where they are, up to the newest, and is this database ours."""
 
+import sqlite3
 from importlib.resources import files
 from pathlib import Path
 
@@ -67,6 +68,8 @@ def _scripts() -> ScriptDirectory:
 
 async def _refuse_newer(engine: AsyncEngine) -> str | None:
     """The database's revision; StartupError where this code does not know it."""
+    if engine.dialect.name == "sqlite":
+        _try_file(engine)
     try:
         connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
     except (TypeError, ValueError) as error:  # the driver does not know a part of the URL
@@ -82,6 +85,14 @@ async def _refuse_newer(engine: AsyncEngine) -> str | None:
             "Upgrade traincost, or set TRAINCOST_DATABASE_URL to another database."
         )
     return found
+
+
+def _try_file(engine: AsyncEngine) -> None:
+    """Open the file here first: the driver's thread that cannot may outlive the event loop, and complain."""
+    try:
+        sqlite3.connect(engine.url.database or "").close()
+    except sqlite3.Error as error:
+        raise _unreachable(engine, error) from error
 
 
 def _revision(connection: Connection) -> str | None:

@@ -36,6 +36,7 @@ from service.backtest.throughput import (
     with_layout_given,
     without_a_reason,
 )
+from service.estimator.utilisation import Regime, family_prior, spread
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +220,18 @@ def test_held_out_the_step_model_errs_more_than_in_sample_and_less_than_both_bas
         for name in ("throughput, layout given", "throughput, layout given, source held out")
     )
     assert fitted[0].summary.median < held_out[0].summary.median < min(line.summary.median for line in held_out[1:3])
+
+
+def test_hours_have_the_spread_of_the_service() -> None:
+    """A run on H200 in FP8: the search, an accelerator without published throughput, what FP8 gains elsewhere."""
+    run = next(run for run in load_published_runs() if run.id == "mlperf-v5-0-l405b-h200-1024")
+    regimes: tuple[Regime, ...] = ("accelerator_unvalidated", "low_precision")
+    searched, usual = predicted_hours([run], "searched")[0].sigma_ln, predicted_hours([run], "prior")[0].sigma_ln
+    assert searched == spread("layout_searched", regimes, low_precision_left_out="mlperf")
+    assert usual == spread("family_prior", regimes, family_prior("h100").sigma_ln, "mlperf")
+
+
+def test_a_row_on_a_slow_network_has_a_wider_spread() -> None:
+    told = {score.row_id: score.sigma_ln for score in with_layout_given(load_throughput())}
+    slow = next(row for row in load_throughput() if row.dataset == "bloom")
+    assert told[slow.id] == spread("layout_given", ("slow_network",)) > spread("layout_given", ())

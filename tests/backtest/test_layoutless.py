@@ -1,10 +1,14 @@
 """Rows without a published layout: told only what their source says, predicted by search."""
 
+import math
+
+import pytest
 from msgspec import structs
 
 from service.backtest.layoutless import by_searched_layout, layoutless_by_flat_mfu
 from service.backtest.replays import layoutless
 from service.backtest.runs import load_layoutless
+from service.estimator.utilisation import LOW_PRECISION_BY_SOURCE, REGIME_SIGMAS, low_precision_sigma_ln, spread
 
 ROWS = load_layoutless()
 
@@ -30,3 +34,18 @@ def test_full_recompute_is_slower_where_it_is_told() -> None:
     slower = structs.replace(row, recompute="full")
     free, told = by_searched_layout([row, slower])
     assert told.predicted < free.predicted
+
+
+def test_what_a_source_says_of_fp8_does_not_enter_the_spread_of_its_rows() -> None:
+    """NVIDIA's gain is the most: without it the spread of its rows is narrower."""
+    told = {score.row_id: score.sigma_ln for score in by_searched_layout(ROWS)}
+    without = spread("layout_searched", ("low_precision",), low_precision_left_out="nvidia-nemo")
+    assert told["nemo-2407-llama-2-7b-8"] == without < spread("layout_searched", ("low_precision",))
+    assert told["picotron-llama-2-7b-64"] == spread("layout_searched", ())
+
+
+@pytest.mark.parametrize("source", LOW_PRECISION_BY_SOURCE)
+def test_the_spread_of_fp8_is_of_the_sources_that_are_left(source: str) -> None:
+    left = [math.log(gain) for name, gain in LOW_PRECISION_BY_SOURCE.items() if name != source]
+    assert low_precision_sigma_ln(source) == pytest.approx((max(left) - min(left)) / 2 / 1.2815515655446004)
+    assert low_precision_sigma_ln(source) <= low_precision_sigma_ln() == REGIME_SIGMAS["low_precision"]

@@ -22,6 +22,7 @@ from service.estimator.memory import (
     first_stage_layers,
     fits,
     in_whole_nodes,
+    kept_bytes_per_unit,
     last_stage_layers,
     logits_bytes,
     memory_per_gpu,
@@ -134,6 +135,14 @@ def test_korthikanti_2022_equations() -> None:
     assert activation_bytes_per_layer(s, b, h, a, t, True, "selective") == pytest.approx(units * 34 / t, rel=EXACT)  # 6
     assert activation_bytes_per_layer(s, b, h, a, t, False, "full") == 2 * units
     assert activation_bytes_per_unit(h, 4 * h, 2) == 34
+
+
+def test_a_swiglu_layer_keeps_what_its_backward_pass_reads() -> None:
+    h, f, kv = 16_384, 53_248, 8 * 128  # Llama 3.1 405B
+    norms_and_inputs, query_and_output, key_and_value, block = 8 * h, 2 * 2 * h, 2 * 2 * kv, (2 + 2 + 2) * f
+    counted = norms_and_inputs + query_and_output + key_and_value + block
+    assert kept_bytes_per_unit(h, h, kv, f, 3) * h == pytest.approx(counted, rel=EXACT)
+    assert kept_bytes_per_unit(h, h, h, 4 * h, 2) == 34
 
 
 def test_torchtitan_fsdp_saves_what_it_splits() -> None:

@@ -158,7 +158,7 @@ def test_every_layout_asked_about_can_be(workload: Workload, given: Layout) -> N
 
     def fits(layout: Layout) -> bool:
         asked.append(layout)
-        return False
+        return layout.interleave == 1 and layout.recompute == "full"
 
     find_fastest_layout(workload, H100, 32, fits, Choices(given=given))
     assert any(layout.interleave > 1 for layout in asked)
@@ -173,9 +173,13 @@ def test_every_split_of_the_layers_is_asked_about() -> None:
 
     def fits(layout: Layout) -> bool:
         asked.append((layout.pipeline, layout.interleave))
-        return False
+        return layout.interleave == 1 and layout.recompute == "full"
 
-    find_fastest_layout(a_workload(global_batch_sequences=320), H100, 160, fits)
+    for pipeline in (1, 2, 4, 5, 8, 10):
+        find_fastest_layout(a_workload(global_batch_sequences=320), H100, 160, fits, Choices(pipeline=(pipeline,)))
+    for pipeline in (3, 6, 7, 9):
+        with pytest.raises(BrokenRule):
+            find_fastest_layout(a_workload(global_batch_sequences=320), H100, 160, fits, Choices(pipeline=(pipeline,)))
     # 8 layers, or 10 with the embedding and the loss, in stages of equal chunks.
     assert set(asked) == {
         (1, 1),
@@ -202,6 +206,17 @@ def test_what_cannot_fit_is_not_asked_again_for_a_larger_microbatch() -> None:
     assert asked
     for sizes in asked.values():
         assert sizes == sorted(set(sizes), reverse=True)
+
+
+def test_what_does_not_fit_in_one_chunk_is_not_asked_in_more() -> None:
+    asked = []
+
+    def fits(layout: Layout) -> bool:
+        asked.append(layout)
+        return False
+
+    find_fastest_layout(LLAMA3_70B, H100, 1024, fits)
+    assert {layout.interleave for layout in asked} == {1}
 
 
 def test_few_layouts_are_asked_about() -> None:
