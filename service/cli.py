@@ -157,6 +157,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _prepare_database(settings: Settings, migrate_first: bool) -> None:
+    from service.prices.default import seed_default_table
     from service.storage.database import create_engine
     from service.storage.schema import migrate as migrate_database
     from service.storage.schema import require_current
@@ -169,6 +170,7 @@ def _prepare_database(settings: Settings, migrate_first: bool) -> None:
             await require_current(engine)
         finally:
             await engine.dispose()
+        await seed_default_table(settings.database_url)
 
     asyncio.run(prepare())
 
