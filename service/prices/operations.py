@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 from urllib.parse import quote
@@ -56,6 +56,7 @@ async def write_revision(
     prices: Prices, name: str, write: RevisionWrite, preconditions: Preconditions, once: Once | None
 ) -> Answer:
     """A new revision of these rates; 200 with the newest one where nothing is different."""
+    store.refuse_released(name)
     _check(write.rates)
 
     async def prepare() -> Content:
@@ -80,6 +81,7 @@ async def import_file(
     dry_run: bool,
 ) -> Answer:
     """What a file's rates become: a revision, or with `dry_run` only the report. Read before anything is locked."""
+    store.refuse_released(name)
 
     async def prepare() -> tuple[ImportOutcome, Content]:
         return await asyncio.to_thread(_read_file, body, options, dry_run)
@@ -157,11 +159,11 @@ async def choose_rate(prices: Prices, name: str, asked: ChoiceQuery) -> RateChoi
 
 async def export(
     prices: Prices, revision: Revision, write: Callable[[list[Rate]], Iterator[bytes]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A revision's rates as the writer has them, a chunk at a time, each made in a thread; one header for all."""
     first = True
     async with prices.connected() as connection:
-        async for bodies in read_bodies(connection, revision.id):
+        async for bodies in read_bodies(connection, revision.id):  # holds nothing of its own
             yield await asyncio.to_thread(_written, bodies, write, with_header=first)
             first = False
     if first:

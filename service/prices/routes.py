@@ -7,7 +7,6 @@ import msgspec
 from litestar import Request, Response, Router, delete, get, patch, post, put
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody, PathParameter
-from litestar.response import Stream
 from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -24,12 +23,13 @@ from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.paging import next_link
 from service.http.requests import FastRequest, StrictBody, query_of
-from service.http.responses import JSON, Empty
+from service.http.responses import JSON, Empty, Streamed
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
 from service.prices import comparison, operations, rate_store, store
 from service.prices.importers.own_csv import write_rates
 from service.prices.importers.schemas import MAX_BYTES, ImportOptions, Mapping
 from service.prices.operations import Prices
+from service.prices.schemas import MAX_RATES
 from service.prices.table_schemas import (
     ChoiceQuery,
     Comparison,
@@ -71,7 +71,15 @@ _CSV_ANSWER = {CSV_TYPE: {"schema": {"type": "string"}}}
 _FILE_TYPES = (CSV_TYPE, "application/json")
 _FILE = {
     CSV_TYPE: {"schema": {"type": "string", "pattern": "", "maxLength": MAX_BYTES}},
-    "application/json": {"schema": {"type": "object", "additionalProperties": {}, "maxProperties": 1000}},
+    "application/json": {
+        "schema": {
+            "type": ["object", "array"],
+            "additionalProperties": {},
+            "maxProperties": 1000,
+            "items": {},
+            "maxItems": MAX_RATES,
+        }
+    },
 }
 _EXAMPLES = {
     "contract-prices": {"summary": "Our own prices", "value": {"currency": "USD", "description": "Contract prices"}}
@@ -442,10 +450,8 @@ def _exported(request: AnyRequest, prices: Prices, revision: Revision) -> Respon
     known = read_tags(request, "if-none-match")
     if known is not None and known.holds(etag, strong=False):
         return Empty(304, ((b"etag", etag.encode()), *_PRIVATE))
-    headers = {"ETag": etag, **{name.decode(): value.decode() for name, value in _PRIVATE}}
-    return Stream(
-        operations.export(prices, revision, write_rates), media_type=f"{CSV_TYPE}; charset=utf-8", headers=headers
-    )
+    headers = ((b"etag", etag.encode()), *_PRIVATE)
+    return Streamed(operations.export(prices, revision, write_rates), headers, f"{CSV_TYPE}; charset=utf-8".encode())
 
 
 def _said(answer: Answer) -> JSON[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -87,7 +88,7 @@ async def get_head_for_write(connection: AsyncConnection, name: str, preconditio
     row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
     if row is None:
         raise NotFound.named("price table", name)
-    _refuse_released(row.name)
+    refuse_released(row.name)
     if preconditions.if_match is not None:
         preconditions.allow_change(_etag(row))
     return _head(row)
@@ -97,7 +98,7 @@ async def save_table(
     connection: AsyncConnection, name: str, write: PriceTableWrite, preconditions: Preconditions
 ) -> Stored:
     """Create or describe anew, as the preconditions allow."""
-    _refuse_released(name)
+    refuse_released(name)
     row = await _find_row(connection, name)
     if row is None:
         preconditions.allow_creation()
@@ -279,7 +280,8 @@ async def ensure_released(
     now = _now()
     if row is None:
         values = {"name": name, "name_key": name_key(name), "currency": currency, "description": description}
-        statement = insert(price_tables).values(
+        dialect_insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+        statement = dialect_insert(price_tables).values(
             project_id=DEFAULT_PROJECT_ID,
             read_only=True,
             gaps=list(gaps),
@@ -289,7 +291,9 @@ async def ensure_released(
             updated_at=now,
             **values,
         )
-        return _head((await connection.execute(statement.returning(price_tables))).one())
+        # Another process may be starting too: then its row is there, and is waited for.
+        await connection.execute(statement.on_conflict_do_nothing())
+        row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one()
     if (row.description, tuple(row.gaps)) == (description, gaps):
         return _head(row)
     changed = {"description": description, "gaps": list(gaps), "version": row.version + 1, "updated_at": now}
@@ -337,12 +341,13 @@ async def _row_for_change(
     row = (await connection.execute(statement, {"key": name_key(name)})).one_or_none()
     if row is None:
         raise NotFound.named("price table", name)
-    _refuse_released(row.name)
+    refuse_released(row.name)
     preconditions.allow_change(_etag(row))
     return row
 
 
-def _refuse_released(name: str) -> None:
+def refuse_released(name: str) -> None:
+    """Conflict where this is the table that comes with the release."""
     if name_key(name) == RELEASED_NAME:
         told = f"{RELEASED_NAME!r} comes with the release and cannot be changed: keep prices in a table of your own."
         raise Conflict(told, (Fault("path", "name", told),))
