@@ -54,7 +54,9 @@ def read_import(path: str, mapping: str | None, given: Mapping[str, Any]) -> Imp
         told["mapping"] = _mapping(mapping)
     if "as_of" in told:
         told.setdefault("seen_on", told["as_of"])
-    beside = {name: told[name] for name in ("author", "note", "source", "licence", "as_of") if name in told}
+    beside: dict[str, Any] = {
+        name: told[name] for name in ("author", "note", "source", "licence", "as_of") if name in told
+    }
     options = {name: value for name, value in told.items() if name in ImportOptions.__struct_fields__}
     if wanted["table"] is None and not wanted["dry_run"]:
         raise StartupError("Say into which table with --table, or only look with --dry-run.")
@@ -125,8 +127,8 @@ def answer_text(answer: ImportAnswer) -> str:
         f"rows      {rows.total:,}: {rows.accepted:,} accepted, {rows.skipped:,} skipped, {rows.rejected:,} rejected",
         f"rates     {rates.total:,}: {rates.accelerator:,} of accelerators, {rates.storage:,} of storage, "
         f"{rates.egress:,} of egress; {rates.unknown_price:,} without a price",
-        f"names     {rows.ambiguous:,} rows ambiguous, {rows.unknown:,} unknown",
-        f"doubts    {rows.suspicious:,} rows",
+        f"names     ambiguous in {rows.ambiguous:,} of the rows, unknown in {rows.unknown:,}",
+        f"doubts    about {rows.suspicious:,} of the rows",
     ]
     if report.unused_columns:
         lines.append(f"unused    {', '.join(report.unused_columns)}")
@@ -149,7 +151,7 @@ def _verdict(answer: ImportAnswer) -> str:
     assert answer.revision is not None
     revision = answer.revision
     if answer.created:
-        return f"Stored as revision {revision.number} of {revision.table}, {revision.rate_count:,} rates."
+        return f"Stored as revision {revision.number} of {revision.table}; rates: {revision.rate_count:,}."
     return f"Nothing is new: revision {revision.number} of {revision.table} has these rates."
 
 

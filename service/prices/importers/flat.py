@@ -7,8 +7,8 @@ from typing import cast, get_args
 from service.errors import BrokenRule
 from service.prices.importers.context import Context
 from service.prices.importers.fields import known_fields
-from service.prices.importers.numbers import read_day
 from service.prices.importers.gpu_offers import Asked, Offer, Offers
+from service.prices.importers.numbers import read_day
 from service.prices.importers.purchases import purchase_of
 from service.prices.importers.rows import Reject, Remark, Skip, shown
 from service.prices.importers.schemas import Mapping

@@ -7,11 +7,11 @@ from functools import cache
 from service.catalog.gpus import get_gpu
 from service.catalog.schemas import Accelerator
 
-# Dense BF16 TFLOPS (FP16 where a part has no BF16) are what a price follows. The bounds are a third of the cheapest
-# and about half again the dearest public offers in USD that were read in 2026. Cheapest: 0.0006 a TFLOPS-hour (MI300X
-# and H100 spot, T4 on a consumer network). Dearest: H100 12.29 and A100 5.12 (AWS on demand in North Virginia, and up
-# to 1.6 times that elsewhere), GB200 10.50; and small parts in large machines, such as one T4 with 64 vCPUs for 4.35.
-LOW_PER_TFLOPS = Decimal("0.0002")
+# Dense BF16 TFLOPS (FP16 where a part has no BF16) are what a price follows. The lower bound is a third of the
+# cheapest public offer that was read, 0.00075 USD a TFLOPS-hour (a B200 at 1.69, spot, May 2026). The upper bound
+# leaves half again above the dearest: H100 12.29 and A100 5.12 (on demand, August 2026), B200 14.24 (2026); and room
+# for small parts in large machines, such as one T4 among 64 vCPUs for 4.35.
+LOW_PER_TFLOPS = Decimal("0.00025")
 HIGH_PER_TFLOPS = Decimal("0.015")
 HIGH_OF_ANY_MACHINE = Decimal(6)
 

@@ -12,7 +12,7 @@ from service.prices.importers import read_rates
 from service.prices.importers.schemas import MAX_ROWS, ImportOptions, Mapping
 
 names = ("H100 SXM", "a100-sxm-80", "RTX 3080", "L4", "B200")
-lines = [f"{names[n % 5]},provider {n % 40},region {n},{n % 9 + 1}.{n % 1000:06},{2 ** (n % 4)}" for n in range(MAX_ROWS)]
+lines = [f"{names[n % 5]},provider {n % 40},region {n},{n % 9 + 1}.{n % 1000:06},{n % 4 + 1}" for n in range(MAX_ROWS)]
 data = "\\n".join(["gpu,who,where,usd,n", *lines]).encode()
 del lines
 columns = {"accelerator": "gpu", "provider": "who", "region": "where", "price_per_gpu_hour": "usd", "gpu_count": "n"}
