@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from bench.load import Exchange, run_load
+from bench.prices import measure_prices, told
 from bench.rounds import Contender, Goal, Report, compare_answers, measure, say
 from bench.servers import Server, take_cores
 from bench.traffic import (
@@ -22,7 +23,7 @@ from tests.support.postgres import Postgres
 
 _SERVICE = "service.app:create_app"
 _NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
-_PARTS = ("estimates", "scenarios")
+_PARTS = ("estimates", "scenarios", "prices")
 
 
 def main() -> None:
@@ -38,6 +39,8 @@ def main() -> None:
         reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
     for report in reports:
         print(_told(report))
+    if options.part == "prices":  # ten minutes, so only when it is asked for
+        print(told(*measure_prices(for_servers)))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(reports)) + b"\n")
 

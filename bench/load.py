@@ -36,6 +36,7 @@ class Slice(Struct, frozen=True):
 
     answered: int
     seconds: float
+    p50_ms: float
     p99_ms: float
     samples: tuple[tuple[int, bytes], ...]
 
@@ -69,6 +70,7 @@ def run_load(
     return Slice(
         answered=len(latencies),
         seconds=pacer.last - pacer.first,
+        p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
         samples=tuple(pacer.samples),
     )
