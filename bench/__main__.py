@@ -39,7 +39,7 @@ def main() -> None:
         reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
     for report in reports:
         print(_told(report))
-    if options.part == "prices":  # ten minutes, so only when it is asked for
+    if options.part == "prices":  # five minutes, so only when it is asked for
         print(told(*measure_prices(for_servers)))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(reports)) + b"\n")

@@ -15,7 +15,7 @@ from service.errors import AmbiguousName, BrokenRule, Fault, UnknownName
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.text import name_key
-from service.prices import store
+from service.prices import revision_store, store
 from service.prices.importers.reading import read_rates
 from service.prices.importers.schemas import ImportOptions, ImportOutcome
 from service.prices.lookup import Question, age_days, choose, stale_note
@@ -197,12 +197,12 @@ def accelerator_key(name: str) -> str:
 
 
 async def _store_under(
-    connection: AsyncConnection, head: store.Head, write: RevisionWrite, content: Content
+    connection: AsyncConnection, head: revision_store.Head, write: RevisionWrite, content: Content
 ) -> tuple[Revision, bool]:
-    latest = await store.find_latest(connection, head.id)
+    latest = await revision_store.find_latest(connection, head.id)
     if latest is not None and latest.content_hash == content.digest:
         return latest, False
-    revision = await store.add_revision(
+    revision = await revision_store.add_revision(
         connection, head, write, content_hash=content.digest, rate_count=len(content.rates)
     )
     await insert_rates(connection, revision.id, content.rates)

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.http.encoding import encoded
 from service.http.paging import count_key, read_cursor, write_cursor
 from service.prices.offers import accelerator_of, encoded_rate, offer_key, rate_digest, start_of
+from service.prices.revision_store import Head
 from service.prices.schemas import GpuRate, Rate
-from service.prices.store import Head
 from service.prices.table_schemas import HistoryQuery, RateQuery, Revision
 from service.prices.tables import price_rates, price_revisions
 

@@ -1,21 +1,17 @@
-"""Price tables over HTTP: heads, revisions, imports, rates, and the one rate that answers a question."""
+"""Price tables over HTTP: tables, their revisions, files in and out."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from litestar import Request, Response, Router, delete, get, patch, post, put
+from litestar import Response, Router, delete, get, patch, post, put
 from litestar.di import NamedDependency, Provide
-from litestar.params import JSONBody, PathParameter
-from msgspec import UNSET
+from litestar.params import JSONBody
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import BadRequest, BrokenRule, Fault
 from service.http.conditional import (
     STORED_CACHE,
     caching,
     conditional,
-    read_idempotency_key,
     read_preconditions,
     read_tags,
 )
@@ -24,18 +20,28 @@ from service.http.openapi import About
 from service.http.paging import next_link
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON, Empty, Streamed
-from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
-from service.prices import comparison, operations, rate_store, store
+from service.prices import operations, revision_store, store
 from service.prices.importers.own_csv import write_rates
-from service.prices.importers.schemas import MAX_BYTES, ImportOptions, Mapping
+from service.prices.importers.schemas import MAX_BYTES
 from service.prices.operations import Prices
+from service.prices.rate_routes import RATE_HANDLERS
+from service.prices.requests import (
+    CSV_TYPE,
+    PRIVATE,
+    AnyRequest,
+    FileRequest,
+    Name,
+    Number,
+    RevisionId,
+    beside,
+    options_of,
+    read_name,
+    read_once,
+    require_file,
+    said,
+)
 from service.prices.schemas import MAX_RATES
 from service.prices.table_schemas import (
-    ChoiceQuery,
-    Comparison,
-    ComparisonQuery,
-    HistoryPage,
-    HistoryQuery,
     ImportAnswer,
     ImportQuery,
     PriceTable,
@@ -43,32 +49,14 @@ from service.prices.table_schemas import (
     PriceTablePatch,
     PriceTableQuery,
     PriceTableWrite,
-    RateChoice,
-    RatePage,
-    RateQuery,
     Revision,
     RevisionPage,
     RevisionQuery,
     RevisionWrite,
 )
-from service.storage.idempotency import Answer, Once, fingerprint_of
 
 Connect = Callable[[], AsyncIterator[AsyncConnection]]
-AnyRequest = Request[Any, Any, Any]
-Name = Annotated[
-    str,
-    PathParameter(
-        # Said in the contract and checked by `canonical_name`, which looks at the name in NFC.
-        schema_extra={"pattern": NAME_PATTERN, "min_length": 1, "max_length": NAME_MAX_LENGTH},
-        description="The price table's name: unique in any case, kept in NFC.",
-    ),
-]
-Number = Annotated[int, PathParameter(ge=1, le=2**31 - 1, description="The revision's number in its table.")]
-RevisionId = Annotated[int, PathParameter(ge=1, le=2**53, description="The revision's id, good for ever.")]
-
-CSV_TYPE = "text/csv"
 _CSV_ANSWER = {CSV_TYPE: {"schema": {"type": "string"}}}
-_FILE_TYPES = (CSV_TYPE, "application/json")
 _FILE = {
     CSV_TYPE: {"schema": {"type": "string", "pattern": "", "maxLength": MAX_BYTES}},
     "application/json": {
@@ -98,17 +86,7 @@ _LINKS = {
 # Read in the handlers: beside a connection as a second dependency, a bad query would cancel its opening half-way.
 _tables_query = query_of(PriceTableQuery)
 _revisions_query = query_of(RevisionQuery)
-_rates_query = query_of(RateQuery)
-_choice_query = query_of(ChoiceQuery)
-_history_query = query_of(HistoryQuery)
-_comparison_query = query_of(ComparisonQuery)
 _import_query = query_of(ImportQuery)
-
-
-class FileRequest(FastRequest):
-    """A request whose body is a price file."""
-
-    max_body_bytes = MAX_BYTES
 
 
 @get(
@@ -122,7 +100,7 @@ async def list_price_tables(request: AnyRequest, reader: NamedDependency[AsyncCo
     Sorted by name unless asked otherwise; pages follow each other by cursor.
     """
     page = await store.list_tables(reader, _tables_query(request))
-    return JSON(encoded(page), headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
+    return JSON(encoded(page), headers=(*PRIVATE, *next_link(request, page.next_cursor)))
 
 
 @get(
@@ -137,7 +115,7 @@ async def get_price_table(
 
     With its newest revision, and with what it is known not to know.
     """
-    found = await store.get_table(reader, _name(name))
+    found = await store.get_table(reader, read_name(name))
     return conditional(request, found.body, found.etag, STORED_CACHE)
 
 
@@ -163,10 +141,10 @@ async def put_price_table(
     Its rates come in revisions. Replacing needs If-Match (428 without it, 412 when stale); `If-None-Match: *` creates
     only. The currency is fixed once there is a revision.
     """
-    saved = await store.save_table(writer, _name(name), data, read_preconditions(request))
+    saved = await store.save_table(writer, read_name(name), data, read_preconditions(request))
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
-        headers.append((b"location", operations.table_path(_name(name)).encode()))
+        headers.append((b"location", operations.table_path(read_name(name)).encode()))
     return JSON(saved.body, 201 if saved.created else 200, headers)
 
 
@@ -182,7 +160,7 @@ async def patch_price_table(
 
     A JSON merge patch; needs If-Match. Revisions stay as they are.
     """
-    saved = await store.patch_table(writer, _name(name), data, read_preconditions(request))
+    saved = await store.patch_table(writer, read_name(name), data, read_preconditions(request))
     return JSON(saved.body, 200, [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)])
 
 
@@ -197,7 +175,7 @@ async def delete_price_table(request: AnyRequest, name: Name, writer: NamedDepen
     Needs If-Match; 409 while something uses it. Its name is free again, its revisions stay readable by their ids, and
     it can be restored.
     """
-    await store.delete_table(writer, _name(name), read_preconditions(request))
+    await store.delete_table(writer, read_name(name), read_preconditions(request))
 
 
 @post(
@@ -211,7 +189,7 @@ async def restore_price_table(name: Name, writer: NamedDependency[AsyncConnectio
 
     The one that was deleted last under this name, with all its revisions; 409 if the name is taken again.
     """
-    restored = await store.restore_table(writer, _name(name))
+    restored = await store.restore_table(writer, read_name(name))
     return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 
@@ -227,8 +205,9 @@ async def list_price_revisions(
 
     The newest first. A revision never changes.
     """
-    page = await store.list_revisions(reader, _name(name), _revisions_query(request))
-    return JSON(encoded(page), headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
+    head = await store.get_head(reader, read_name(name))
+    page = await revision_store.list_revisions(reader, head, _revisions_query(request))
+    return JSON(encoded(page), headers=(*PRIVATE, *next_link(request, page.next_cursor)))
 
 
 @post(
@@ -253,8 +232,8 @@ async def create_price_revision(
     All rates of the table, as they stand from now on; the older revisions stay. The same rates in any order make no new
     revision. Larger tables are imported. With If-Match only if nobody has changed the table.
     """
-    once = await _once(request)
-    return _said(await operations.write_revision(prices, _name(name), data, read_preconditions(request), once))
+    once = await read_once(request)
+    return said(await operations.write_revision(prices, read_name(name), data, read_preconditions(request), once))
 
 
 @get(
@@ -269,7 +248,7 @@ async def get_price_revision(
 
     Who made it when, from what, and how many rates it holds; the rates themselves are under rates and export.
     """
-    revision = await store.get_revision(reader, _name(name), number)
+    revision = await store.get_revision(reader, read_name(name), number)
     return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
 
 
@@ -289,7 +268,7 @@ async def export_price_revision(
     All its rates as CSV, which an import reads back to the same revision.
     """
     async with prices.connected() as connection:
-        revision = await store.get_revision(connection, _name(name), number)
+        revision = await store.get_revision(connection, read_name(name), number)
     return _exported(request, prices, revision)
 
 
@@ -316,94 +295,22 @@ async def import_prices(request: AnyRequest, name: Name, prices: NamedDependency
     tells what became of every row. A column mapping is a JSON object in the query.
     """
     asked = _import_query(request)
-    _require_file(request)
-    once = None if asked.dry_run else await _once(request)
+    require_file(request)
+    once = None if asked.dry_run else await read_once(request)
     async with prices.connected() as connection:
-        head = await store.get_head(connection, _name(name))
-    return _said(
+        head = await store.get_head(connection, read_name(name))
+    return said(
         await operations.import_file(
             prices,
             head.name,
             await request.body(),
-            _options(asked, head.currency),
-            _beside(asked),
+            options_of(asked, head.currency),
+            beside(asked),
             read_preconditions(request),
             once,
             dry_run=asked.dry_run,
         )
     )
-
-
-@get(
-    "/{name:str}/rates",
-    operation_id="listRates",
-    opt=About(query=RateQuery, headers=("Link",), success="A page of rates.", database=True).as_opt(),
-)
-async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]) -> JSON[RatePage]:
-    """List rates.
-
-    Of the newest revision or of another, by filters that all must hold; by offer, and of one offer the newest first.
-    """
-    asked = _rates_query(request)
-    revision = await store.get_revision(reader, _name(name), None if asked.revision is UNSET else asked.revision)
-    accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
-    page = await rate_store.list_rates(reader, revision, asked, accelerator)
-    return JSON(page.body, headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
-
-
-@get(
-    "/{name:str}/choice",
-    operation_id="chooseRate",
-    opt=About(query=ChoiceQuery, success="The rate.", database=True).as_opt(),
-)
-async def choose_rate(request: AnyRequest, name: Name, prices: NamedDependency[Prices]) -> JSON[RateChoice]:
-    """Choose a rate.
-
-    The one that an estimate uses: of each offer that fits purchase and number of GPUs the newest that holds on the day,
-    of these the most specific, then the cheapest. With the candidates that it was better than; where there is none, the
-    problem names what there is instead.
-    """
-    return JSON(encoded(await operations.choose_rate(prices, _name(name), _choice_query(request))), headers=_PRIVATE)
-
-
-@get(
-    "/{name:str}/history",
-    operation_id="listRateHistory",
-    opt=About(query=HistoryQuery, headers=("Link",), success="A page of rates over time.", database=True).as_opt(),
-)
-async def list_rate_history(
-    request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
-) -> JSON[HistoryPage]:
-    """List a rate over time.
-
-    The rates that pass the filters in every revision of the table, the newest revision first.
-    """
-    asked = _history_query(request)
-    head = await store.get_head(reader, _name(name))
-    accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
-    page = await rate_store.list_history(reader, head, asked, accelerator)
-    return JSON(page.body, headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
-
-
-@get(
-    "/{name:str}/comparison",
-    operation_id="comparePriceRevisions",
-    opt=About(query=ComparisonQuery, headers=("Link",), success="What changed.", database=True).as_opt(),
-)
-async def compare_price_revisions(
-    request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
-) -> JSON[Comparison]:
-    """Compare two revisions.
-
-    What was added, removed or changed between them, with the change of the price in percent.
-    """
-    asked = _comparison_query(request)
-    to = await store.get_revision(reader, _name(name), None if asked.to is UNSET else asked.to)
-    before = await store.get_revision(
-        reader, _name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
-    )
-    found = await comparison.compare_revisions(reader, before, to, asked)
-    return JSON(encoded(found), headers=(*caching(STORED_CACHE), *next_link(request, found.next_cursor)))
 
 
 @get(
@@ -418,7 +325,7 @@ async def get_price_revision_by_id(
 
     Whatever became of its table: what was priced with it stays explained.
     """
-    revision = await store.get_revision_by_id(reader, revision_id)
+    revision = await revision_store.get_revision_by_id(reader, revision_id)
     return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
 
 
@@ -438,91 +345,17 @@ async def export_price_revision_by_id(
     All its rates as CSV, whatever became of its table.
     """
     async with prices.connected() as connection:
-        revision = await store.get_revision_by_id(connection, revision_id)
+        revision = await revision_store.get_revision_by_id(connection, revision_id)
     return _exported(request, prices, revision)
-
-
-_PRIVATE = caching(STORED_CACHE)
 
 
 def _exported(request: AnyRequest, prices: Prices, revision: Revision) -> Response[Any]:
     etag = operations.revision_etag(revision)
     known = read_tags(request, "if-none-match")
     if known is not None and known.holds(etag, strong=False):
-        return Empty(304, ((b"etag", etag.encode()), *_PRIVATE))
-    headers = ((b"etag", etag.encode()), *_PRIVATE)
+        return Empty(304, ((b"etag", etag.encode()), *PRIVATE))
+    headers = ((b"etag", etag.encode()), *PRIVATE)
     return Streamed(operations.export(prices, revision, write_rates), headers, f"{CSV_TYPE}; charset=utf-8".encode())
-
-
-def _said(answer: Answer) -> JSON[Any]:
-    headers = [(name.encode(), value.encode()) for name, value in answer.headers]
-    return JSON(answer.body, answer.status, [*headers, *_PRIVATE])
-
-
-async def _once(request: AnyRequest) -> Once | None:
-    """The request's key with a digest of all that is asked; None without a key."""
-    key = read_idempotency_key(request)
-    if key is None:
-        return None
-    scope = request.scope
-    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], await request.body())
-    return Once(key, fingerprint_of(*parts))
-
-
-def _require_file(request: AnyRequest) -> None:
-    """One Content-Type, of CSV or JSON, and no encoding over it."""
-    given = request.headers.getall("content-type", [])
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity":
-        message = "Bodies are read as they are: no Content-Encoding is accepted"
-        raise BadRequest("unsupported-media-type", message + ".", (Fault("header", "Content-Encoding", message),))
-    if len(given) != 1 or given[0].partition(";")[0].strip().lower() not in _FILE_TYPES:
-        message = (
-            f"Content-Type must be {' or '.join(_FILE_TYPES)}; it is {' and '.join(map(ascii, given)) or 'missing'}"
-        )
-        raise BadRequest("unsupported-media-type", message + ".", (Fault("header", "Content-Type", message),))
-
-
-def _options(asked: ImportQuery, currency: str) -> ImportOptions:
-    as_of = asked.as_of or None
-    return ImportOptions(
-        format=asked.format,
-        mapping=None if asked.mapping is UNSET else _mapping(asked.mapping),
-        on_error=asked.on_error,
-        provider=asked.provider or None,
-        source=asked.source or None,
-        currency=currency,
-        confidence=asked.confidence,
-        valid_from=asked.valid_from or None,
-        valid_to=asked.valid_to or None,
-        seen_on=asked.seen_on or as_of,
-        free_is_real=asked.free_is_real,
-        encoding=asked.encoding,
-        delimiter=asked.delimiter,
-        decimal_mark=asked.decimal_mark,
-    )
-
-
-def _mapping(text: str) -> Mapping:
-    try:
-        return msgspec.json.decode(text, type=Mapping)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise BrokenRule.at("mapping", f"It is no column mapping: {error}", "query") from None
-
-
-def _beside(asked: ImportQuery) -> RevisionWrite:
-    return RevisionWrite(
-        rates=(),
-        author=asked.author or "",
-        note=asked.note or "",
-        source=asked.source or "",
-        licence=asked.licence or "",
-        as_of=asked.as_of or None,
-    )
-
-
-def _name(raw: str) -> str:
-    return canonical_name(raw, "path", "name")
 
 
 def price_routers(reading: Connect, writing: Connect, prices: Prices) -> list[Router]:
@@ -549,10 +382,7 @@ def price_routers(reading: Connect, writing: Connect, prices: Prices) -> list[Ro
         get_price_revision,
         export_price_revision,
         import_prices,
-        list_rates,
-        choose_rate,
-        list_rate_history,
-        compare_price_revisions,
+        *RATE_HANDLERS,
     ]
     by_id = [get_price_revision_by_id, export_price_revision_by_id]
     return [

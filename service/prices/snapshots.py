@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import NotFound
 from service.http.text import name_key
-from service.prices import store
+from service.prices import revision_store, store
 from service.prices.lookup import RateIndex
 from service.prices.offers import decode_rate, settle
 from service.prices.rate_store import read_bodies
@@ -82,7 +82,7 @@ class Snapshots:
             if known.revision_id == revision_id:
                 return known
         async with self._connected() as connection:
-            return await self._read_older(connection, await store.get_revision_by_id(connection, revision_id))
+            return await self._read_older(connection, await revision_store.get_revision_by_id(connection, revision_id))
 
     async def refresh(self) -> None:
         """Bring what is held up to what the database says now; one small statement if nothing has changed."""
@@ -92,7 +92,7 @@ class Snapshots:
                 return
             latest: dict[str, Snapshot] = {}
             for head in await store.list_heads(connection):
-                revision = await store.find_latest(connection, head.id)
+                revision = await revision_store.find_latest(connection, head.id)
                 if revision is not None:
                     known = self._latest.get(head.key)
                     is_known = known is not None and known.revision_id == revision.id

@@ -1,10 +1,10 @@
-"""Price tables and their revisions in the database. A connection in, a Struct or bytes out."""
+"""Price tables in the database, and who relies on them. A connection in, a Struct or bytes out."""
 
 import datetime
 from typing import Any
 
 from msgspec import UNSET, Struct
-from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,6 +14,7 @@ from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
 from service.http.text import name_key
+from service.prices.revision_store import Head, find_latest, find_revision
 from service.prices.table_schemas import (
     PriceTable,
     PriceTablePage,
@@ -22,11 +23,8 @@ from service.prices.table_schemas import (
     PriceTableSummary,
     PriceTableWrite,
     Revision,
-    RevisionPage,
-    RevisionQuery,
-    RevisionWrite,
 )
-from service.prices.tables import price_revisions, price_table_uses, price_tables
+from service.prices.tables import price_table_uses, price_tables
 
 # Until there are projects, everything belongs to this one.
 DEFAULT_PROJECT_ID = 1
@@ -36,7 +34,6 @@ _NAME_TAKEN = ("uq_price_tables_live_name", "price_tables.name_key")  # how Post
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
 
 _T = price_tables.c
-_R = price_revisions.c
 _LIVE = (_T.project_id == DEFAULT_PROJECT_ID, _T.deleted_at.is_(None))
 _BY_NAME = select(price_tables).where(*_LIVE, _T.name_key == bindparam("key"))
 _LAST_DELETED = (
@@ -45,7 +42,6 @@ _LAST_DELETED = (
     .order_by(_T.deleted_at.desc(), _T.id.desc())
     .limit(1)
 )
-_REVISIONS = select(price_revisions, _T.name, _T.currency).join(price_tables, _R.table_id == _T.id)
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -56,19 +52,6 @@ class Stored(Struct, frozen=True):
     etag: str
     body: bytes
     created: bool = False
-
-
-class Head(Struct, frozen=True):
-    """What the rest of the service needs to know of a live table."""
-
-    id: int
-    name: str
-    key: str
-    currency: str
-    latest_number: int
-    version: int
-    read_only: bool
-    etag: str
 
 
 async def get_table(connection: AsyncConnection, name: str) -> Stored:
@@ -204,72 +187,13 @@ async def list_tables(connection: AsyncConnection, asked: PriceTableQuery) -> Pr
 
 async def get_revision(connection: AsyncConnection, name: str, number: int | None) -> Revision:
     """A revision of a live table by number, or its newest; NotFound."""
-    statement = _REVISIONS.where(*_LIVE, _T.name_key == name_key(name))
-    wanted = _R.number == (_T.latest_number if number is None else number)
-    row = (await connection.execute(statement.where(wanted))).one_or_none()
-    if row is not None:
-        return _revision(row)
+    found = await find_revision(connection, number, *_LIVE, _T.name_key == name_key(name))
+    if found is not None:
+        return found
     await _get_row(connection, name)
     if number is None:
         raise NotFound.named("price table with a revision", name)
     raise NotFound(f"{name!r} has no revision {number}.", (Fault("path", "number", "No such revision"),))
-
-
-async def find_latest(connection: AsyncConnection, table_id: int) -> Revision | None:
-    """A table's newest revision; None before the first."""
-    row = (
-        await connection.execute(_REVISIONS.where(_R.table_id == table_id, _R.number == _T.latest_number))
-    ).one_or_none()
-    return None if row is None else _revision(row)
-
-
-async def get_revision_by_id(connection: AsyncConnection, revision_id: int) -> Revision:
-    """A revision by its id, whatever became of its table; NotFound."""
-    row = (await connection.execute(_REVISIONS.where(_R.id == revision_id))).one_or_none()
-    if row is None:
-        raise NotFound.named("price revision", str(revision_id), "revision_id")
-    return _revision(row)
-
-
-async def list_revisions(connection: AsyncConnection, name: str, asked: RevisionQuery) -> RevisionPage:
-    """One page, the newest first."""
-    head = await get_head(connection, name)
-    statement: Select[Any] = _REVISIONS.where(_R.table_id == head.id)
-    if asked.cursor is not UNSET:
-        statement = statement.where(_R.number < read_cursor(asked.cursor, [head.id], (count_key,))[0])
-    rows = (await connection.execute(statement.order_by(_R.number.desc()).limit(asked.limit + 1))).all()
-    page = rows[: asked.limit]
-    cursor = write_cursor([head.id], [page[-1].number]) if len(rows) > len(page) else None
-    return RevisionPage(tuple(map(_revision, page)), cursor)
-
-
-async def add_revision(
-    connection: AsyncConnection, head: Head, write: RevisionWrite, *, content_hash: str, rate_count: int
-) -> Revision:
-    """The next revision of a table that is held for writing, without its rates."""
-    values = {
-        "author": write.author,
-        "note": write.note,
-        "source": write.source,
-        "licence": write.licence,
-        "as_of": write.as_of,
-        "content_hash": content_hash,
-        "rate_count": rate_count,
-    }
-    number, now = head.latest_number + 1, _now()
-    row = (
-        await connection.execute(
-            insert(price_revisions)
-            .values(table_id=head.id, number=number, created_at=now, **values)
-            .returning(price_revisions)
-        )
-    ).one()
-    await connection.execute(
-        update(price_tables)
-        .where(_T.id == head.id)
-        .values(latest_number=number, version=head.version + 1, updated_at=now)
-    )
-    return _revision_of(row, head.name, head.currency)
 
 
 async def ensure_released(
@@ -424,27 +348,6 @@ def _etag(row: AnyRow) -> str:
 
 def _head(row: AnyRow) -> Head:
     return Head(row.id, row.name, row.name_key, row.currency, row.latest_number, row.version, row.read_only, _etag(row))
-
-
-def _revision(row: AnyRow) -> Revision:
-    return _revision_of(row, row.name, row.currency)
-
-
-def _revision_of(row: AnyRow, table: str, currency: str) -> Revision:
-    return Revision(
-        row.id,
-        table,
-        currency,
-        row.number,
-        row.author,
-        row.note,
-        row.source,
-        row.licence,
-        row.as_of,
-        row.content_hash,
-        row.rate_count,
-        row.created_at,
-    )
 
 
 async def _stored(connection: AsyncConnection, row: AnyRow, *, created: bool = False) -> Stored:
