@@ -58,7 +58,7 @@ from service.prices.table_schemas import (
 Connect = Callable[[], AsyncIterator[AsyncConnection]]
 _CSV_ANSWER = {CSV_TYPE: {"schema": {"type": "string"}}}
 _FILE = {
-    CSV_TYPE: {"schema": {"type": "string", "pattern": "", "maxLength": MAX_BYTES}},
+    CSV_TYPE: {"schema": {"type": "string", "format": "binary", "maxLength": MAX_BYTES}},
     "application/json": {
         "schema": {
             "type": ["object", "array"],
