@@ -18,7 +18,7 @@ def day(text: str | None) -> datetime.date | None:
 
 def gpu(price: str | None = "2.00", **fields: Any) -> GpuRate:
     """An on-demand offer of eight H100."""
-    dates = {name: day(fields.pop(name, None)) for name in ("valid_from", "valid_to", "seen_on")}
+    dates: dict[str, Any] = {name: day(fields.pop(name, None)) for name in ("valid_from", "valid_to", "seen_on")}
     usual: dict[str, Any] = {
         "accelerator_id": "h100-sxm-80gb",
         "provider": "aws",

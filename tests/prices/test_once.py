@@ -3,7 +3,6 @@
 import asyncio
 import datetime
 import time
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -21,7 +20,7 @@ KEY = {"Idempotency-Key": "first-try"}
 
 
 @pytest.fixture
-async def table(stored_api: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
+async def table(stored_api: httpx.AsyncClient) -> httpx.AsyncClient:
     """The service with one empty table."""
     await stored_api.put(URL, json={"currency": "USD"})
     return stored_api

@@ -66,7 +66,13 @@ async def test_a_currency_is_fixed_once_there_are_prices(stored_api: httpx.Async
 
 async def test_a_revision_keeps_who_made_it_and_why(stored_api: httpx.AsyncClient) -> None:
     await create(stored_api)
-    told = {"author": "finance", "note": "Q1", "source": "contract 7", "licence": "internal", "as_of": "2026-11-01"}
+    told: dict[str, Any] = {
+        "author": "finance",
+        "note": "Q1",
+        "source": "contract 7",
+        "licence": "internal",
+        "as_of": "2026-11-01",
+    }
     answer = await revise(stored_api, row(), **told)
     assert answer.headers["location"] == f"{URL}/revisions/1"
     found = await stored_api.get(f"{URL}/revisions/1")
