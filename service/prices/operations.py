@@ -188,12 +188,15 @@ def accelerator_id(name: str) -> str:
         raise error.placed("gpu", "query") from None
 
 
-def accelerator_key(name: str) -> str:
-    """What rates of this accelerator are kept by: its catalogue id, else the name as files have it."""
+def accelerator_keys(name: str) -> tuple[str, ...]:
+    """What rates of this accelerator may be kept by: its catalogue id, for a generic name every id that it fits, and
+    the name as a file had it where no id was to be found."""
     try:
-        return get_gpu(name).id
-    except (UnknownName, AmbiguousName):
-        return name_key(name)
+        return (get_gpu(name).id,)
+    except AmbiguousName as error:
+        return (*error.candidates, name_key(name))
+    except UnknownName:
+        return (name_key(name),)
 
 
 async def _store_under(

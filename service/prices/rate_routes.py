@@ -45,8 +45,8 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
     """
     asked = _rates_query(request)
     revision = await store.get_revision(reader, read_name(name), None if asked.revision is UNSET else asked.revision)
-    accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
-    page = await rate_store.list_rates(reader, revision, asked, accelerator)
+    accelerators = () if asked.gpu is UNSET else operations.accelerator_keys(asked.gpu)
+    page = await rate_store.list_rates(reader, revision, asked, accelerators)
     return JSON(page.body, headers=(*PRIVATE, *next_link(request, page.next_cursor)))
 
 
@@ -79,8 +79,8 @@ async def list_rate_history(
     """
     asked = _history_query(request)
     head = await store.get_head(reader, read_name(name))
-    accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
-    page = await rate_store.list_history(reader, head, asked, accelerator)
+    accelerators = () if asked.gpu is UNSET else operations.accelerator_keys(asked.gpu)
+    page = await rate_store.list_history(reader, head, asked, accelerators)
     return JSON(page.body, headers=(*PRIVATE, *next_link(request, page.next_cursor)))
 
 

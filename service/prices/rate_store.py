@@ -27,6 +27,9 @@ _NAMES = tuple(column.name for column in price_rates.columns)
 _INSERT = f"INSERT INTO price_rates ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"  # noqa: S608
 
 
+_EQUAL = ("provider", "region", "purchase", "gpu_count", "kind")
+
+
 class ListedRates(Struct, frozen=True):
     """A page as it is answered, and the cursor of the next."""
 
@@ -66,7 +69,7 @@ class _HistoryPage(Struct, frozen=True):
 class Filters(Struct, frozen=True):
     """The filters of a list in the form in which the columns hold them."""
 
-    accelerator: str | None = None
+    accelerators: tuple[str, ...] = ()
     provider: str | None = None
     region: str | None = None
     purchase: str | None = None
@@ -74,10 +77,10 @@ class Filters(Struct, frozen=True):
     kind: str | None = None
 
     @classmethod
-    def of(cls, asked: RateQuery | HistoryQuery, accelerator: str | None) -> "Filters":
-        """As they were asked, the accelerator found out by the caller."""
+    def of(cls, asked: RateQuery | HistoryQuery, accelerators: tuple[str, ...]) -> "Filters":
+        """As they were asked, the accelerators found out by the caller."""
         return cls(
-            accelerator,
+            accelerators,
             _folded(asked.provider),
             _folded(asked.region),
             None if asked.purchase is UNSET else asked.purchase,
@@ -87,7 +90,10 @@ class Filters(Struct, frozen=True):
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Each filter that was given, as a condition."""
-        return [_C[name] == value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None]
+        conditions = [_C[name] == value for name in _EQUAL if (value := getattr(self, name)) is not None]
+        if len(self.accelerators) == 1:  # an equality keeps the order of the index
+            return [_C.accelerator == self.accelerators[0], *conditions]
+        return [_C.accelerator.in_(self.accelerators), *conditions] if self.accelerators else conditions
 
 
 async def insert_rates(connection: AsyncConnection, revision_id: int, rates: Sequence[Rate]) -> None:
@@ -99,10 +105,10 @@ async def insert_rates(connection: AsyncConnection, revision_id: int, rates: Seq
 
 
 async def list_rates(
-    connection: AsyncConnection, revision: Revision, asked: RateQuery, accelerator: str | None
+    connection: AsyncConnection, revision: Revision, asked: RateQuery, accelerators: tuple[str, ...]
 ) -> ListedRates:
     """One page of a revision's rates, in its order."""
-    filters = Filters.of(asked, accelerator)
+    filters = Filters.of(asked, accelerators)
     q = None if asked.q is UNSET else asked.q
     as_of = None if asked.as_of is UNSET else asked.as_of
     question = [revision.id, filters, q, as_of]
@@ -129,10 +135,10 @@ async def list_rates(
 
 
 async def list_history(
-    connection: AsyncConnection, head: Head, asked: HistoryQuery, accelerator: str | None
+    connection: AsyncConnection, head: Head, asked: HistoryQuery, accelerators: tuple[str, ...]
 ) -> ListedRates:
     """One page of the rates that pass, in every revision that has them, the newest revision first."""
-    filters = Filters.of(asked, accelerator)
+    filters = Filters.of(asked, accelerators)
     question = [head.id, filters]
     statement = (
         select(_R.number, _R.id, _R.as_of, _R.created_at, _C.position, _C.body)

@@ -146,7 +146,8 @@ class RevisionQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 GpuFilter = Annotated[
-    QueryLine | UnsetType, Meta(description="Catalogue id, a well-known spelling of one, or a name as a file had it.")
+    QueryLine | UnsetType,
+    Meta(description="Catalogue id, or a name: a generic one finds every accelerator that it fits."),
 ]
 ProviderFilter = Annotated[QueryLine | UnsetType, Meta(description="Only this provider's, in any case.")]
 RegionFilter = Annotated[QueryLine | UnsetType, Meta(description="Only of this region, in any case.")]

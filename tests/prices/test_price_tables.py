@@ -296,6 +296,16 @@ async def test_a_name_of_no_accelerator_is_kept_and_found(stored_api: httpx.Asyn
     assert [item["accelerator_name"] for item in items] == ["Mystery GPU"]
 
 
+async def test_a_generic_name_finds_every_accelerator_that_it_fits(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    ids = ("h100-sxm-80gb", "h100-pcie-80gb", "l40s-48gb")
+    await revise(
+        stored_api, *(row(accelerator_id=gpu) for gpu in ids), row(accelerator_id=None, accelerator_name="H100")
+    )
+    items = (await stored_api.get(f"{URL}/rates?gpu=h100")).json()["items"]
+    assert [item["accelerator_id"] for item in items] == [None, "h100-pcie-80gb", "h100-sxm-80gb"]
+
+
 async def test_lists_of_tables_are_filtered_and_paged(stored_api: httpx.AsyncClient) -> None:
     for name in ("b", "a", "c"):
         await create(stored_api, f"/v1/price-tables/{name}")
