@@ -38,6 +38,7 @@ class Slice(Struct, frozen=True):
     seconds: float
     p50_ms: float
     p99_ms: float
+    latencies_ms: tuple[float, ...]
     samples: tuple[tuple[int, bytes], ...]
 
     @property
@@ -72,6 +73,7 @@ def run_load(
         seconds=pacer.last - pacer.first,
         p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
+        latencies_ms=tuple(latency * 1000 for latency in latencies),
         samples=tuple(pacer.samples),
     )
 

@@ -1,6 +1,5 @@
 """What is decided about price tables: is a new revision one, what does a file bring, which rate answers."""
 
-import asyncio
 import datetime
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -10,6 +9,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.aside import aside
 from service.catalog.gpus import get_gpu
 from service.errors import AmbiguousName, BrokenRule, Fault, UnknownName
 from service.http.conditional import Preconditions
@@ -60,7 +60,7 @@ async def write_revision(
     _check(write.rates)
 
     async def prepare() -> Content:
-        return await asyncio.to_thread(content_of, write.rates)
+        return await aside(content_of, write.rates)
 
     async def effect(connection: AsyncConnection, content: Content) -> Answer:
         revision, created = await store_content(connection, name, write, content, preconditions)
@@ -84,7 +84,7 @@ async def import_file(
     store.refuse_released(name)
 
     async def prepare() -> tuple[ImportOutcome, Content]:
-        return await asyncio.to_thread(_read_file, body, options, dry_run)
+        return await aside(_read_file, body, options, dry_run)
 
     async def effect(connection: AsyncConnection, read: tuple[ImportOutcome, Content]) -> Answer:
         outcome, content = read
@@ -164,7 +164,7 @@ async def export(
     first = True
     async with prices.connected() as connection:
         async for bodies in read_bodies(connection, revision.id):  # holds nothing of its own
-            yield await asyncio.to_thread(_written, bodies, write, with_header=first)
+            yield await aside(_written, bodies, write, with_header=first)
             first = False
     if first:
         yield b"".join(write([]))

@@ -1,6 +1,5 @@
 """Rates in the database: written in bulk, listed by filters, read whole, over revisions, and compared."""
 
-import asyncio
 import datetime
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
@@ -10,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sqlalchemy import ColumnElement, and_, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.aside import aside
 from service.http.encoding import encoded
 from service.http.paging import count_key, read_cursor, write_cursor
 from service.prices.offers import accelerator_of, encoded_rate, offer_key, rate_digest, start_of
@@ -100,7 +100,7 @@ async def insert_rates(connection: AsyncConnection, revision_id: int, rates: Seq
     """All rates of a new revision, in their order. Rows are made in a thread, a chunk at a time."""
     numbered = enumerate(rates)
     write = _insert_on_sqlite if connection.dialect.name == "sqlite" else _copy_to_postgresql
-    while rows := await asyncio.to_thread(_rows, revision_id, list(islice(numbered, _CHUNK)), connection.dialect.name):
+    while rows := await aside(_rows, revision_id, list(islice(numbered, _CHUNK)), connection.dialect.name):
         await write(connection, rows)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from msgspec import Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.aside import aside
 from service.errors import NotFound
 from service.http.text import name_key
 from service.prices import revision_store, store
@@ -143,10 +144,10 @@ async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snap
     pool: dict[Any, Any] = {}
     rates: list[Rate] = []
     async for bodies in read_bodies(connection, revision.id):
-        rates += await asyncio.to_thread(_decode, bodies, pool)
+        rates += await aside(_decode, bodies, pool)
     if len(rates) != revision.rate_count:
         raise NotFound.named("complete price revision", str(revision.id), "revision_id")
-    index = await asyncio.to_thread(RateIndex, rates)
+    index = await aside(RateIndex, rates)
     return Snapshot(
         revision.table, revision.currency, revision.number, revision.id, revision.as_of, revision.rate_count, index
     )
