@@ -9,6 +9,7 @@ import msgspec
 
 from bench.in_process import Check
 from bench.load import Exchange, run_load
+from bench.prices import measure_prices, told
 from bench.rounds import Contender, Goal, Report, compare_answers, measure, say
 from bench.servers import Server, output_of, take_cores
 from bench.traffic import (
@@ -24,7 +25,7 @@ from tests.support.postgres import Postgres
 
 _SERVICE = "service.app:create_app"
 _NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
-_PARTS = ("estimates", "scenarios", "detailed")
+_PARTS = ("estimates", "scenarios", "detailed", "prices")
 
 
 def main() -> None:
@@ -47,6 +48,8 @@ def main() -> None:
         print(_told(report))
     if checks:
         print("\nin process, on one core\n" + "\n".join(map(_checked, checks)))
+    if options.part == "prices":  # five minutes, so only when it is asked for
+        print(told(*measure_prices(for_servers)))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode([*reports, *checks])) + b"\n")
 

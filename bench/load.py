@@ -36,7 +36,9 @@ class Slice(Struct, frozen=True):
 
     answered: int
     seconds: float
+    p50_ms: float
     p99_ms: float
+    latencies_ms: tuple[float, ...]
     samples: tuple[tuple[int, bytes], ...]
 
     @property
@@ -69,7 +71,9 @@ def run_load(
     return Slice(
         answered=len(latencies),
         seconds=pacer.last - pacer.first,
+        p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
+        latencies_ms=tuple(latency * 1000 for latency in latencies),
         samples=tuple(pacer.samples),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from bench.load import HOST
 from tests.support.ports import free_port
@@ -72,6 +72,15 @@ class Server:
         """Processor time that the process has used so far, its own and the kernel's for it."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+    def memory_mb(self, what: Literal["VmRSS", "VmHWM"]) -> float:
+        """Memory that the process holds now, or has held at the most since `reset_peak`."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1000
+
+    def reset_peak(self) -> None:
+        """The peak of its memory is counted from now on (proc(5), clear_refs)."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def stop(self) -> None:
         """Ask it to end; insist if it does not."""

@@ -35,7 +35,9 @@ def build_python(target: Path) -> str:
     """A package by openapi-python-client, nothing of the document left out; it and its user pass mypy."""
     target.mkdir()
     settings = target / "settings.json"
-    settings.write_text(json.dumps({"post_hooks": []}), encoding="utf-8")  # its hooks only format
+    # Its hooks only format; a CSV file is bytes to it.
+    options = {"post_hooks": [], "content_type_overrides": {"text/csv": "application/octet-stream"}}
+    settings.write_text(json.dumps(options), encoding="utf-8")
     document = target / "openapi.json"
     document.write_text(json.dumps(_with_plain_headers(load_document())), encoding="utf-8")
     must(

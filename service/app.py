@@ -1,5 +1,6 @@
 """The one file that sees everything: settings in, an ASGI application out."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -20,14 +21,23 @@ from service.http.health import health_router
 from service.http.openapi import build_document
 from service.http.problems import HANDLERS, on_any, on_ours
 from service.http.requests import MAX_BODY_BYTES, refuse_stray_query
+from service.prices.operations import Prices
+from service.prices.routes import price_routers
+from service.prices.snapshots import Snapshots
 from service.scenarios.routes import scenario_router
 from service.settings import DEFAULT_DATABASE_URL, Settings, load_settings
 from service.storage.database import Database, unavailable
+from service.storage.idempotency import Turns, forgetting
 from service.storage.schema import require_current
+
+# A file is read in a thread: it lets go of the interpreter so often that requests hardly notice. Python's own 5 ms
+# would be added to each of them.
+_SWITCH_SECONDS = 0.0005
 
 _TAGS = {
     "Estimates": "What a run will cost and when it will end.",
     "Catalogue": "Accelerators, models and interconnects, each figure with its source.",
+    "Price tables": "Named prices in dated, immutable revisions, and the one rate that answers a question.",
     "Scenarios": "Named requests, kept with the answer they had when they were saved.",
     "Back-test": "Predictions replayed against published runs.",
     "Operations": "Health, release, and what each error means.",
@@ -42,12 +52,16 @@ def create_app(settings: Settings | None = None) -> Litestar:
     async def ready() -> None:
         await require_current(database.engine)
 
+    prices = _prices(database)
+
     @asynccontextmanager
     async def open_database(_: Litestar) -> AsyncIterator[None]:
-        yield
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        async with prices.snapshots.watched(), forgetting(prices.begin):
+            yield
         await database.close()
 
-    features = _features(database, ready)
+    features = _features(database, prices, ready)
     return Edge(
         [*features, docs_router(_document_of(features))],
         before_request=refuse_stray_query,
@@ -57,7 +71,7 @@ def create_app(settings: Settings | None = None) -> Litestar:
         openapi_config=None,
         plugins=[AllowPlugin()],
         request_max_body_size=MAX_BODY_BYTES,
-        state=State({"database": database}),
+        state=State({"database": database, "prices": prices}),
     )
 
 
@@ -67,14 +81,22 @@ def create_document() -> dict[str, Any]:
     async def nobody_asks() -> None:
         """The document's application is never served."""
 
-    return _document_of(_features(Database(DEFAULT_DATABASE_URL, pool_size=1), nobody_asks))()
+    database = Database(DEFAULT_DATABASE_URL, pool_size=1)
+    return _document_of(_features(database, _prices(database), nobody_asks))()
 
 
-def _features(database: Database, ready: Callable[[], Any]) -> list[Router]:
+def _prices(database: Database) -> Prices:
+    """What the price tables need of this database."""
+    connected = asynccontextmanager(database.reading)
+    return Prices(connected, asynccontextmanager(database.writing), Snapshots(connected), Turns())
+
+
+def _features(database: Database, prices: Prices, ready: Callable[[], Any]) -> list[Router]:
     return [
         estimates_router,
         catalog_router,
         backtest_router,
+        *price_routers(database.reading, database.writing, prices),
         scenario_router(database.reading, database.writing),
         health_router(ready, __version__, MODEL_VERSION),
         errors_router,

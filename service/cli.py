@@ -1,10 +1,11 @@
-"""The command `traincost`: serve, migrate, openapi, estimate."""
+"""The command `traincost`: serve, migrate, openapi, estimate, prices."""
 
 import asyncio
 import errno
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,10 +70,7 @@ def openapi(output: str | None) -> None:
         if output is None:
             sys.stdout.buffer.write(document)
             return
-        try:
-            Path(output).write_bytes(document)
-        except OSError as error:
-            raise StartupError(f"Cannot write {output}: {error.strerror}. Give --output another file.") from None
+        _write(output, document)
 
     _or_one_line(run)
 
@@ -107,16 +105,105 @@ def estimate(form: str, **fields: str | None) -> None:
     _or_one_line(run)
 
 
+@main.group()
+def prices() -> None:
+    """Price tables: files into them, and out of them."""
+
+
+def _text(name: str, text: str) -> Callable[[Any], Any]:
+    """An option of an import as a text; its schema says what it may be."""
+    return click.option(f"--{name}", help=text)
+
+
+@prices.command("import")
+@click.argument("file")
+@_text("table", "The table whose next revision the file becomes.")
+@click.option("--create", is_flag=True, help="Make the table, in --currency, if there is none of this name.")
+@click.option("--dry-run", is_flag=True, help="Only read the file and report; nothing is stored.")
+@_text("format", "auto, own_csv, skypilot_csv, rental_json or flat.  [default: auto]")
+@_text("mapping", "For a flat table: a JSON file that says which column is which field; see docs/imports.md.")
+@_text("on-error", "What a rejected row does: reject the file, or skip the row.  [default: reject]")
+@_text("provider", "Who rents out, where the file does not say.")
+@_text("source", "Where the file is from.")
+@_text("currency", "Of a new table, or of a dry run without a table.  [default: USD]")
+@_text("confidence", "high, medium or low, where the file does not say.  [default: medium]")
+@_text("seen-on", "The day on which the prices were read, where the file does not say.")
+@_text("valid-from", "First day of every rate, where the file does not say.")
+@_text("valid-to", "The day every rate ends, where the file does not say.")
+@click.option("--free-is-real", is_flag=True, help="An accelerator at 0 is free, and not of unknown price.")
+@_text("encoding", "auto, utf-8, utf-16 or windows-1252.  [default: auto]")
+@_text("delimiter", "auto, comma, semicolon, tab or pipe.  [default: auto]")
+@_text("decimal-mark", "auto, point or comma.  [default: auto]")
+@_text("author", "Who answers for the revision.")
+@_text("note", "Why it is made.")
+@_text("licence", "Under which terms the file may be used.")
+@_text("as-of", "The day for which the prices were read.")
+@click.option("--json", "as_json", is_flag=True, help="The whole report as JSON.")
+def import_prices(file: str, mapping: str | None, as_json: bool, **given: Any) -> None:
+    """Read a price FILE into a table, all of it or nothing; the report says what became of every row."""
+
+    def run() -> None:
+        from service.http.encoding import encoded
+        from service.prices.cli import answer_text, read_import, run_import
+
+        asked = read_import(file, mapping, given)
+        with _bar(len(asked.data)) as told:
+            answer = asyncio.run(run_import(load_settings().database_url, asked, told))
+        click.echo(encoded(answer).decode() if as_json else answer_text(answer))
+        if answer.report.refused:
+            raise SystemExit(1)
+
+    _or_one_line(run)
+
+
+@prices.command("export")
+@click.option("--table", required=True, help="The table to write.")
+@click.option("--revision", type=click.IntRange(1), help="One of its revisions, instead of the newest.")
+@click.option("--output", type=click.Path(dir_okay=False, writable=True), help="A file, instead of standard output.")
+def export_prices(table: str, revision: int | None, output: str | None) -> None:
+    """Write a table as CSV, which an import reads back exactly."""
+
+    def run() -> None:
+        from service.prices.cli import run_export
+
+        blocks: list[bytes] = []
+        asyncio.run(run_export(load_settings().database_url, table, revision, blocks.append))
+        if output is None:
+            sys.stdout.buffer.writelines(blocks)
+        else:
+            _write(output, b"".join(blocks))
+
+    _or_one_line(run)
+
+
+@contextmanager
+def _bar(length: int) -> Iterator[Callable[[int], None] | None]:
+    """What is to be told how much has been read: a bar on a terminal, else nobody."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=length, label="reading", file=sys.stderr) as bar:
+        yield lambda position: bar.update(position - bar.pos)
+
+
+def _write(output: str, content: bytes) -> None:
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        raise StartupError(f"Cannot write {output}: {error.strerror}. Give --output another file.") from None
+
+
 def _or_one_line(run: Callable[[], None]) -> None:
     """What cannot be done is said in one line, with exit code 1; a traceback is for a fault of ours."""
     try:
         run()
-    except StartupError as error:
+    except TraincostError as error:
         _fail(error.detail)
 
 
 def _fail(line: str) -> NoReturn:
-    click.echo(f"traincost: {' '.join(line.split())}", err=True)
+    said = " ".join(line.split())
+    click.echo(f"traincost: {said if said.endswith('.') else f'{said}.'}", err=True)
     raise SystemExit(1)
 
 
@@ -157,6 +244,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _prepare_database(settings: Settings, migrate_first: bool) -> None:
+    from service.prices.default import seed_default_table
     from service.storage.database import create_engine
     from service.storage.schema import migrate as migrate_database
     from service.storage.schema import require_current
@@ -169,6 +257,7 @@ def _prepare_database(settings: Settings, migrate_first: bool) -> None:
             await require_current(engine)
         finally:
             await engine.dispose()
+        await seed_default_table(settings.database_url)
 
     asyncio.run(prepare())
 

@@ -16,6 +16,10 @@ TAGS_MAX_LENGTH = 1000
 _TAG = re.compile(_ONE_TAG)
 _TAGS = re.compile(TAGS_PATTERN)
 
+KEY_PATTERN = "^[!-~]+$"
+KEY_MAX_LENGTH = 255
+_KEY = re.compile(KEY_PATTERN)
+
 CATALOGUE_CACHE = b"public, max-age=86400"
 STORED_CACHE = b"private, no-cache"
 
@@ -87,6 +91,18 @@ def _failed(header: str, message: str) -> PreconditionFailed:
 def read_preconditions(request: Request[Any, Any, Any]) -> Preconditions:
     """A dependency for handlers that write."""
     return Preconditions(read_tags(request, "if-match"), read_tags(request, "if-none-match"))
+
+
+def read_idempotency_key(request: Request[Any, Any, Any]) -> str | None:
+    """The key of a POST that may be sent twice, None where it has none; BadRequest where it is malformed."""
+    values = [value for key, value in request.scope["headers"] if key == b"idempotency-key"]
+    if not values:
+        return None
+    text = values[0].decode("latin-1").strip()
+    if len(values) > 1 or len(text) > KEY_MAX_LENGTH or not _KEY.fullmatch(text):
+        message = f"Idempotency-Key is one text of 1 to {KEY_MAX_LENGTH} visible ASCII characters, without spaces"
+        raise BadRequest("malformed-parameter", message + ".", (Fault("header", "Idempotency-Key", message),))
+    return text
 
 
 def conditional(

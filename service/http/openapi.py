@@ -16,7 +16,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.routes import HTTPRoute
 from msgspec import Struct
 
-from service.http.conditional import TAGS_MAX_LENGTH, TAGS_PATTERN
+from service.http.conditional import KEY_MAX_LENGTH, KEY_PATTERN, TAGS_MAX_LENGTH, TAGS_PATTERN
 from service.http.diagnosis import schema_of_custom
 from service.http.problems import PROBLEM_JSON, Problem
 from service.http.requests import JSON_TYPE, MERGE_PATCH_TYPE
@@ -41,8 +41,8 @@ _ERRORS = {
     "404": ("NotFound", "There is nothing by this name."),
     "409": ("Conflict", "Things as they stand do not allow it."),
     "412": ("PreconditionFailed", "The version that the write is based on is not the current one."),
-    "413": ("BodyTooLarge", "The body has more than 1,000,000 bytes."),
-    "415": ("UnsupportedMediaType", "The body is not labelled as JSON."),
+    "413": ("BodyTooLarge", "The body has more than 1,000,000 bytes, or as a file 20,000,000."),
+    "415": ("UnsupportedMediaType", "The body is not labelled as what is read here."),
     "422": ("Unprocessable", "The body is JSON, and breaks the schema or a rule; each bad field is named."),
     "428": ("PreconditionRequired", "The object exists: If-Match is needed."),
     "500": ("InternalError", "Something failed here; the log has it under the instance's id."),
@@ -67,6 +67,14 @@ _HEADERS = {
         "schema": {"type": "string"},
     },
 }
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Makes it safe to send the request again: with the same key, for 24 hours, the first answer is "
+    "given again and nothing is done twice.",
+    "schema": {"type": "string", "pattern": KEY_PATTERN, "maxLength": KEY_MAX_LENGTH},
+}
 _HEADERS_READ = ("ETag", "Cache-Control")
 
 
@@ -75,13 +83,16 @@ class About(Struct, frozen=True):
 
     query: type[Any] | None = None
     examples: dict[str, Any] | None = None
-    conditional: Literal["read", "write"] | None = None
+    conditional: Literal["read", "write", "add"] | None = None
     headers: tuple[str, ...] = ()
     success: str = "The answer."
     created: bool = False
     links: dict[str, Any] | None = None
     errors: tuple[str, ...] = ()
     database: bool = False
+    idempotent: bool = False
+    body: dict[str, Any] | None = None  # what is sent by media type, where no Struct says so
+    content: dict[str, Any] | None = None  # what is answered by media type, likewise
 
     def as_opt(self) -> dict[str, Any]:
         """As a handler's `opt`, where the guard against stray parameters looks too."""
@@ -208,10 +219,12 @@ def _query_parameters(about: About) -> list[dict[str, Any]]:
         return []
     _, components = msgspec.json.schema_components([about.query], ref_template=_REF, schema_hook=schema_of_custom)
     made = []
-    for name, described in components[about.query.__name__]["properties"].items():
+    asked = components[about.query.__name__]
+    for name, described in asked["properties"].items():
         schema = dict(described)
         description = schema.pop("description", "")
-        made.append({"name": name, "in": "query", "required": False, "description": description, "schema": schema})
+        required = name in asked.get("required", ())
+        made.append({"name": name, "in": "query", "required": required, "description": description, "schema": schema})
     return made
 
 
@@ -220,14 +233,19 @@ def _header_parameters(about: About) -> list[dict[str, Any]]:
         "If-Match": "The ETag of the version that the write is based on; needed where the object exists.",
         "If-None-Match": "ETags that the caller has (304 if current); for a write, `*` creates only.",
     }
-    names = {"read": ["If-None-Match"], "write": ["If-Match", "If-None-Match"], None: []}[about.conditional]
-    return [
+    names = {"read": ["If-None-Match"], "write": ["If-Match", "If-None-Match"], "add": ["If-Match"], None: []}
+    made = [
         {"name": name, "in": "header", "required": False, "description": texts[name], "schema": _TAGS_SCHEMA}
-        for name in names
+        for name in names[about.conditional]
     ]
+    if about.idempotent:
+        made.append(_IDEMPOTENCY_KEY)
+    return made
 
 
 def _request_body(handler: HTTPRouteHandler, about: About) -> dict[str, Any] | None:
+    if about.body is not None:
+        return {"required": True, "content": about.body}
     field = handler.parsed_data_field
     if field is None:
         return None
@@ -244,7 +262,7 @@ def _responses(skeleton: dict[str, Any], handler: HTTPRouteHandler, about: About
     headers = (*about.headers, *(_HEADERS_READ if about.conditional == "read" else ()))
     for status in sorted(code for code in skeleton["responses"] if code.startswith("2")):
         answer: dict[str, Any] = {"description": about.success}
-        content = skeleton["responses"][status].get("content")
+        content = about.content or skeleton["responses"][status].get("content")
         if headers:
             answer["headers"] = {name: _HEADERS[name] for name in headers}
         if content and status != "204":
@@ -282,6 +300,8 @@ def _error_statuses(skeleton: dict[str, Any], about: About, has_body: bool) -> I
         yield "422"
     if about.conditional == "write":
         yield from ("412", "428")
+    if about.conditional == "add":
+        yield "412"
     if about.database:
         yield "503"
 

@@ -59,9 +59,13 @@ KINDS: dict[str, Kind] = {
         "If-Match names a version that is not the current one, or If-None-Match: * met an existing object. "
         "Read the object again, and repeat the change on what it says now.",
     ),
-    "body-too-large": Kind(413, "The body is too large", "A body may have at most 1,000,000 bytes."),
+    "body-too-large": Kind(
+        413, "The body is too large", "A body may have at most 1,000,000 bytes, an imported file 20,000,000."
+    ),
     "unsupported-media-type": Kind(
-        415, "Unsupported media type", "The body must be JSON and its Content-Type must say so."
+        415,
+        "Unsupported media type",
+        "The body must be JSON, or for an import also CSV, and its Content-Type must say so.",
     ),
     "invalid-body": Kind(
         422,

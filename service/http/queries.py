@@ -51,11 +51,16 @@ def _convert(values: dict[str, Any], model: type[T]) -> T:
 
 def _out_of_range(values: dict[str, Any], model: type[Any]) -> BadRequest | BrokenRule:
     """Each value that its type refuses; a number of too many digits matches the schema and breaks a rule."""
-    faults = []
+    required = [field.encode_name for field in _fields(model) if field.required]
+    faults = [Fault("query", name, "Required and missing") for name in required if name not in values]
+    if faults:
+        return _malformed(faults)
     only_digits = True
     for name, value in values.items():
         try:
-            msgspec.convert({name: value}, model, strict=True, dec_hook=read_custom)
+            msgspec.convert(
+                {name: value, **{other: values[other] for other in required}}, model, strict=True, dec_hook=read_custom
+            )
         except msgspec.ValidationError as error:
             faults.append(Fault("query", name, allowed_values(error, model, name)))
             only_digits &= isinstance(error.__cause__, TooManyDigits)

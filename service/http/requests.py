@@ -40,6 +40,7 @@ class FastRequest(Request[Any, Any, Any]):
     """A request whose body is read in one go: most bodies arrive as one message."""
 
     __slots__ = ()
+    max_body_bytes = MAX_BODY_BYTES
 
     async def body(self) -> bytes:
         if self._body is not Empty:
@@ -52,7 +53,7 @@ class FastRequest(Request[Any, Any, Any]):
                 raise ClientException("The client went away.")
             part = message.get("body", b"")
             size += len(part)
-            if size > MAX_BODY_BYTES:
+            if size > self.max_body_bytes:
                 raise RequestEntityTooLarge
             parts.append(part)
             if not message.get("more_body", False):

@@ -1,6 +1,7 @@
 """JSON answers that are encoded once and sent as they are."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 from litestar import Response
@@ -43,6 +44,23 @@ class JSON(Response[T], Generic[T]):
             }
         )
         await send({"type": "http.response.body", "body": self.payload, "more_body": False})
+
+
+class Streamed(JSON[Any]):
+    """A body that is made while it is sent. Its maker is closed whatever happens: the framework's own stream, when
+    a caller goes away, leaves it with its database connection to the garbage collector."""
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None], headers: Sequence[Header], media_type: bytes) -> None:
+        super().__init__(b"", 200, headers, media_type)
+        self.chunks = chunks
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", self.content_type), *self.extra]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        async with aclosing(self.chunks) as chunks:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Empty(JSON[None]):

@@ -18,8 +18,10 @@ class OnOneLoop:
         self.thread.start()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
+        if scope["type"] == "lifespan":  # the fuzzer begins and ends one with each case: the application has one life
+            for phase in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{phase}.complete"})
             return
         incoming = []
         more = True

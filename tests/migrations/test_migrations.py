@@ -10,7 +10,9 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, inspect, text
 
-import service.scenarios.tables  # noqa: F401  # registers its tables
+import service.prices.tables
+import service.scenarios.tables
+import service.storage.idempotency  # noqa: F401  # these register their tables
 from service.errors import StartupError
 from service.storage.base import metadata
 from service.storage.database import create_engine

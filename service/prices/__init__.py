@@ -1,0 +1,1 @@
+"""Price tables: named, dated, in immutable revisions; and the one rate that answers a question."""

@@ -1,0 +1,286 @@
+"""What is decided about price tables: is a new revision one, what does a file bring, which rate answers."""
+
+import datetime
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+from urllib.parse import quote
+
+from msgspec import UNSET, Struct
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.aside import aside
+from service.catalog.gpus import get_gpu
+from service.errors import AmbiguousName, BrokenRule, Fault, UnknownName
+from service.http.conditional import Preconditions
+from service.http.encoding import encoded
+from service.http.text import name_key
+from service.prices import revision_store, store
+from service.prices.importers.reading import read_rates
+from service.prices.importers.schemas import ImportOptions, ImportOutcome
+from service.prices.lookup import Question, age_days, choose, stale_note
+from service.prices.offers import content_hash, decode_rate, in_order
+from service.prices.rate_store import insert_rates, read_bodies
+from service.prices.rules import broken_rule
+from service.prices.schemas import Rate
+from service.prices.snapshots import Snapshots
+from service.prices.table_schemas import ChoiceQuery, ImportAnswer, RateChoice, Revision, RevisionWrite
+from service.storage.idempotency import Answer, Once, Turns, claim, find_answer, keep_answer
+
+_MAX_FAULTS = 20
+T = TypeVar("T")
+Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+
+class Prices(Struct, frozen=True):
+    """What the decisions need: connections to read, transactions to write, what is in memory, whose turn it is."""
+
+    connected: Begin
+    begin: Begin
+    snapshots: Snapshots
+    turns: Turns
+
+    def __deepcopy__(self, _: object) -> "Prices":
+        """The framework copies its handlers with what they hold; this is shared, never copied."""
+        return self
+
+
+class Content(Struct, frozen=True):
+    """The rates of a revision in their order, and the digest that tells whether they are new."""
+
+    rates: tuple[Rate, ...]
+    digest: str
+
+
+async def write_revision(
+    prices: Prices, name: str, write: RevisionWrite, preconditions: Preconditions, once: Once | None
+) -> Answer:
+    """A new revision of these rates; 200 with the newest one where nothing is different."""
+    store.refuse_released(name)
+    _check(write.rates)
+
+    async def prepare() -> Content:
+        return await aside(content_of, write.rates)
+
+    async def effect(connection: AsyncConnection, content: Content) -> Answer:
+        revision, created = await store_content(connection, name, write, content, preconditions)
+        return _answer(created, revision, encoded(revision))
+
+    return await _act_once(prices, once, prepare, effect)
+
+
+async def import_file(
+    prices: Prices,
+    name: str,
+    body: bytes,
+    options: ImportOptions,
+    write: RevisionWrite,
+    preconditions: Preconditions,
+    once: Once | None,
+    *,
+    dry_run: bool,
+) -> Answer:
+    """What a file's rates become: a revision, or with `dry_run` only the report. Read before anything is locked."""
+    store.refuse_released(name)
+
+    async def prepare() -> tuple[ImportOutcome, Content]:
+        return await aside(_read_file, body, options, dry_run)
+
+    async def effect(connection: AsyncConnection, read: tuple[ImportOutcome, Content]) -> Answer:
+        outcome, content = read
+        revision, created = await store_content(connection, name, write, content, preconditions)
+        return _answer(created, revision, encoded(ImportAnswer(created, False, revision, outcome.report)))
+
+    if dry_run:
+        async with prices.connected() as connection:
+            await store.get_head(connection, name)
+        outcome, _ = await prepare()
+        return Answer(200, (), encoded(ImportAnswer(False, True, None, outcome.report)))
+    return await _act_once(prices, once, prepare, effect)
+
+
+async def store_content(
+    connection: AsyncConnection, name: str, write: RevisionWrite, content: Content, preconditions: Preconditions
+) -> tuple[Revision, bool]:
+    """In the caller's transaction: the revision that holds this content now, and whether it is new."""
+    head = await store.get_head_for_write(connection, name, preconditions)
+    return await _store_under(connection, head, write, content)
+
+
+async def store_released(
+    connection: AsyncConnection,
+    name: str,
+    currency: str,
+    description: str,
+    gaps: tuple[str, ...],
+    write: RevisionWrite,
+) -> tuple[Revision, bool]:
+    """The same for the table that comes with the release."""
+    head = await store.ensure_released(connection, name, currency, description, gaps)
+    return await _store_under(connection, head, write, content_of(write.rates))
+
+
+def content_of(rates: tuple[Rate, ...] | list[Rate]) -> Content:
+    """Rates as a revision keeps them."""
+    ordered = in_order(rates)
+    return Content(ordered, content_hash(ordered))
+
+
+async def choose_rate(prices: Prices, name: str, asked: ChoiceQuery) -> RateChoice:
+    """The one rate that answers, from memory."""
+    snapshot = await prices.snapshots.get(name, None if asked.revision is UNSET else asked.revision)
+    as_of = datetime.datetime.now(datetime.UTC).date() if asked.as_of is UNSET else asked.as_of
+    question = Question(
+        accelerator_id=accelerator_id(asked.gpu),
+        gpu_count=asked.gpu_count,
+        as_of=as_of,
+        purchase=asked.purchase,
+        provider=asked.provider or None,
+        region=asked.region or None,
+        country=asked.country or None,
+        term_months=asked.term_months or None,
+        gpus_per_node=asked.gpus_per_node or None,
+    )
+    choice = choose(snapshot.index, question)
+    stale = stale_note(choice.rate, as_of, snapshot.as_of)
+    return RateChoice(
+        snapshot.table,
+        snapshot.currency,
+        snapshot.revision,
+        snapshot.revision_id,
+        as_of,
+        choice.rate,
+        age_days(choice.rate, as_of, snapshot.as_of),
+        choice.candidate_count,
+        choice.beaten,
+        () if stale is None else (stale,),
+    )
+
+
+async def export(
+    prices: Prices, revision: Revision, write: Callable[[list[Rate]], Iterator[bytes]]
+) -> AsyncGenerator[bytes, None]:
+    """A revision's rates as the writer has them, a chunk at a time, each made in a thread; one header for all."""
+    first = True
+    async with prices.connected() as connection:
+        async for bodies in read_bodies(connection, revision.id):  # holds nothing of its own
+            yield await aside(_written, bodies, write, with_header=first)
+            first = False
+    if first:
+        yield b"".join(write([]))
+
+
+def _written(bodies: list[bytes], write: Callable[[list[Rate]], Iterator[bytes]], *, with_header: bool) -> bytes:
+    text = b"".join(write([decode_rate(body) for body in bodies]))
+    return text if with_header else text.partition(b"\n")[2]
+
+
+def table_path(name: str) -> str:
+    """Where a table is."""
+    return f"/v1/price-tables/{quote(name, safe='')}"
+
+
+def accelerator_id(name: str) -> str:
+    """The catalogue id of a name; UnknownName or AmbiguousName says so of the parameter."""
+    try:
+        return get_gpu(name).id
+    except (UnknownName, AmbiguousName) as error:
+        raise error.placed("gpu", "query") from None
+
+
+def accelerator_keys(name: str) -> tuple[str, ...]:
+    """What rates of this accelerator may be kept by: its catalogue id, for a generic name every id that it fits, and
+    the name as a file had it where no id was to be found."""
+    try:
+        return (get_gpu(name).id,)
+    except AmbiguousName as error:
+        return (*error.candidates, name_key(name))
+    except UnknownName:
+        return (name_key(name),)
+
+
+async def _store_under(
+    connection: AsyncConnection, head: revision_store.Head, write: RevisionWrite, content: Content
+) -> tuple[Revision, bool]:
+    latest = await revision_store.find_latest(connection, head.id)
+    if latest is not None and latest.content_hash == content.digest:
+        return latest, False
+    revision = await revision_store.add_revision(
+        connection, head, write, content_hash=content.digest, rate_count=len(content.rates)
+    )
+    await insert_rates(connection, revision.id, content.rates)
+    return revision, True
+
+
+async def _act_once(
+    prices: Prices,
+    once: Once | None,
+    prepare: Callable[[], Awaitable[T]],
+    effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
+) -> Answer:
+    """Prepare without a lock, then act in one transaction; with a key, the first answer again where there is one."""
+    if once is None:
+        answer = await _act(prices, None, prepare, effect)
+    else:
+        async with prices.turns.taken(once.key):
+            async with prices.connected() as connection:
+                known = await find_answer(connection, once)
+            answer = known or await _act(prices, once, prepare, effect)
+    await prices.snapshots.refresh()
+    return answer
+
+
+async def _act(
+    prices: Prices,
+    once: Once | None,
+    prepare: Callable[[], Awaitable[T]],
+    effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
+) -> Answer:
+    prepared = await prepare()
+    async with prices.begin() as connection:
+        if once is None:
+            return await effect(connection, prepared)
+        known = await claim(connection, once)
+        if known is not None:
+            return known
+        answer = await effect(connection, prepared)
+        await keep_answer(connection, once, answer)
+        return answer
+
+
+def _read_file(body: bytes, options: ImportOptions, dry_run: bool) -> tuple[ImportOutcome, Content]:
+    outcome = read_rates(body, options)
+    if outcome.report.refused and not dry_run:
+        rejected = outcome.report.rejected
+        faults = tuple(Fault("body", f"/{row.line}", row.reason) for row in rejected[:_MAX_FAULTS])
+        raise BrokenRule(
+            f"{outcome.report.rows.rejected} of {outcome.report.rows.total} rows cannot be read, and nothing was "
+            "taken: mend them, or leave them out with on_error=skip; dry_run=true shows the whole report.",
+            faults,
+        )
+    return outcome, content_of(() if dry_run else outcome.rates)
+
+
+def _check(rates: tuple[Rate, ...]) -> None:
+    """What the schema could not say of each rate."""
+    faults = []
+    for place, rate in enumerate(rates):
+        broken = broken_rule(rate)
+        if broken is not None:
+            field, message = broken
+            faults.append(Fault("body", f"/rates/{place}/{field}", message))
+        if len(faults) == _MAX_FAULTS:
+            break
+    if faults:
+        raise BrokenRule(faults[0].message + ".", tuple(faults))
+
+
+def _answer(created: bool, revision: Revision, body: bytes) -> Answer:
+    path = f"{table_path(revision.table)}/revisions/{revision.number}"
+    headers = (("etag", revision_etag(revision)), *((("location", path),) if created else ()))
+    return Answer(201 if created else 200, headers, body)
+
+
+def revision_etag(revision: Revision) -> str:
+    """A revision never changes, so its id is its tag."""
+    return f'"revision-{revision.id}"'

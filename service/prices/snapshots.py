@@ -1,0 +1,157 @@
+"""Prices in memory: each table's newest revision whole, indexed once a worker, and replaced within a second."""
+
+import asyncio
+import contextlib
+import datetime
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Self
+
+from msgspec import Struct
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.aside import aside
+from service.errors import NotFound
+from service.http.text import name_key
+from service.prices import revision_store, store
+from service.prices.lookup import RateIndex
+from service.prices.offers import decode_rate, settle
+from service.prices.rate_store import read_bodies
+from service.prices.schemas import Rate
+from service.prices.table_schemas import Revision
+
+POLL_SECONDS = 0.5
+MAX_OLDER = 8  # older revisions that were asked for lately
+
+Connected = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+_log = logging.getLogger(__name__)
+
+
+class Snapshot(Struct, frozen=True):
+    """One revision's rates in memory. It never changes."""
+
+    table: str
+    currency: str
+    revision: int
+    revision_id: int
+    as_of: datetime.date | None
+    rate_count: int
+    index: RateIndex
+
+
+class Snapshots:
+    """What every worker holds of the price tables. `find` asks no database; `get` does where it must."""
+
+    def __init__(self, connected: Connected) -> None:
+        self._connected = connected
+        self._latest: dict[str, Snapshot] = {}
+        self._older: dict[int, Snapshot] = {}
+        self._changes = -1  # what `count_changes` said when `_latest` was made
+        self._refreshing = asyncio.Lock()
+        self._watched = False
+
+    def __deepcopy__(self, _: object) -> Self:
+        """The framework copies its handlers with what they hold; this is shared, never copied."""
+        return self
+
+    def find(self, name: str, revision: int | None = None) -> Snapshot | None:
+        """The newest revision of a table, or one of this number if it is in memory; None otherwise. No database."""
+        latest = self._latest.get(name_key(name))
+        if latest is None or revision in (None, latest.revision):
+            return latest
+        return next(
+            (old for old in self._older.values() if (old.table, old.revision) == (latest.table, revision)), None
+        )
+
+    async def get(self, name: str, revision: int | None = None) -> Snapshot:
+        """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
+        found = self.find(name, revision)
+        if found is not None and (self._watched or revision is not None):
+            return found
+        await self.refresh()
+        found = self.find(name, revision)
+        if found is not None:
+            return found
+        async with self._connected() as connection:
+            return await self._read_older(connection, await store.get_revision(connection, name, revision))
+
+    async def get_by_id(self, revision_id: int) -> Snapshot:
+        """A revision by its id, whatever became of its table; NotFound."""
+        for known in (*self._latest.values(), *self._older.values()):
+            if known.revision_id == revision_id:
+                return known
+        async with self._connected() as connection:
+            return await self._read_older(connection, await revision_store.get_revision_by_id(connection, revision_id))
+
+    async def refresh(self) -> None:
+        """Bring what is held up to what the database says now; one small statement if nothing has changed."""
+        async with self._refreshing, self._connected() as connection:
+            changes = await store.count_changes(connection)
+            if changes == self._changes:
+                return
+            latest: dict[str, Snapshot] = {}
+            for head in await store.list_heads(connection):
+                revision = await revision_store.find_latest(connection, head.id)
+                if revision is not None:
+                    known = self._latest.get(head.key)
+                    is_known = known is not None and known.revision_id == revision.id
+                    latest[head.key] = known if known and is_known else await read_snapshot(connection, revision)
+            self._latest = latest
+            self._changes = changes
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """While inside, what is held is at most half a second and a reading time old."""
+        with contextlib.suppress(Exception):  # a database that does not answer now may do so later
+            await self.refresh()
+            self._watched = True
+        over = asyncio.Event()
+        task = asyncio.create_task(self._watch(over))
+        try:
+            yield
+        finally:  # never cancelled half-way: a connection would be left behind
+            self._watched = False
+            over.set()
+            await task
+
+    async def _watch(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), POLL_SECONDS)
+            if over.is_set():
+                return
+            try:
+                await self.refresh()
+            except Exception as error:  # noqa: BLE001  # whatever it is, the next look may succeed
+                if self._watched:
+                    _log.warning("price tables cannot be read, and may be out of date: %r", error)
+                self._watched = False
+            else:
+                self._watched = True
+
+    async def _read_older(self, connection: AsyncConnection, revision: Revision) -> Snapshot:
+        known = self._older.pop(revision.id, None) or await read_snapshot(connection, revision)
+        self._older[revision.id] = known
+        while len(self._older) > MAX_OLDER:
+            del self._older[next(iter(self._older))]
+        return known
+
+
+async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snapshot:
+    """A revision from the database, decoded in a thread so that requests go on being answered."""
+    pool: dict[Any, Any] = {}
+    rates: list[Rate] = []
+    async for bodies in read_bodies(connection, revision.id):
+        rates += await aside(_decode, bodies, pool)
+    if len(rates) != revision.rate_count:
+        raise NotFound.named("complete price revision", str(revision.id), "revision_id")
+    index = await aside(RateIndex, rates)
+    return Snapshot(
+        revision.table, revision.currency, revision.number, revision.id, revision.as_of, revision.rate_count, index
+    )
+
+
+def _decode(bodies: list[bytes], pool: dict[Any, Any]) -> list[Rate]:
+    return [settle(decode_rate(body), pool) for body in bodies]

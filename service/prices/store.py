@@ -1,0 +1,379 @@
+"""Price tables in the database, and who relies on them. A connection in, a Struct or bytes out."""
+
+import datetime
+from typing import Any
+
+from msgspec import UNSET, Struct
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from service.http.conditional import Preconditions
+from service.http.encoding import encoded
+from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
+from service.http.text import name_key
+from service.prices.revision_store import Head, find_latest, find_revision
+from service.prices.table_schemas import (
+    PriceTable,
+    PriceTablePage,
+    PriceTablePatch,
+    PriceTableQuery,
+    PriceTableSummary,
+    PriceTableWrite,
+    Revision,
+)
+from service.prices.tables import price_table_uses, price_tables
+
+# Until there are projects, everything belongs to this one.
+DEFAULT_PROJECT_ID = 1
+# The table that comes with the release; nobody else may take its name.
+RELEASED_NAME = "list-prices"
+_NAME_TAKEN = ("uq_price_tables_live_name", "price_tables.name_key")  # how PostgreSQL and SQLite name that index
+_MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
+
+_T = price_tables.c
+_LIVE = (_T.project_id == DEFAULT_PROJECT_ID, _T.deleted_at.is_(None))
+_BY_NAME = select(price_tables).where(*_LIVE, _T.name_key == bindparam("key"))
+_LAST_DELETED = (
+    select(price_tables)
+    .where(_T.project_id == DEFAULT_PROJECT_ID, _T.deleted_at.is_not(None), _T.name_key == bindparam("key"))
+    .order_by(_T.deleted_at.desc(), _T.id.desc())
+    .limit(1)
+)
+
+AnyRow = Row[*tuple[Any, ...]]
+
+
+class Stored(Struct, frozen=True):
+    """A table as it leaves the store: its tag and its JSON, and whether it was just made."""
+
+    etag: str
+    body: bytes
+    created: bool = False
+
+
+async def get_table(connection: AsyncConnection, name: str) -> Stored:
+    """The table of this name; NotFound."""
+    row = await _get_row(connection, name)
+    return await _stored(connection, row)
+
+
+async def get_head(connection: AsyncConnection, name: str) -> Head:
+    """What is to be known of the table of this name; NotFound."""
+    return _head(await _get_row(connection, name))
+
+
+async def get_head_for_write(connection: AsyncConnection, name: str, preconditions: Preconditions) -> Head:
+    """The same, held until the transaction ends, so that revisions come one after the other; Conflict where it cannot
+    be changed, PreconditionFailed where the caller has seen another version. A new revision needs no If-Match."""
+    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    if row is None:
+        raise NotFound.named("price table", name)
+    refuse_released(row.name)
+    if preconditions.if_match is not None:
+        preconditions.allow_change(_etag(row))
+    return _head(row)
+
+
+async def save_table(
+    connection: AsyncConnection, name: str, write: PriceTableWrite, preconditions: Preconditions
+) -> Stored:
+    """Create or describe anew, as the preconditions allow."""
+    refuse_released(name)
+    row = await _find_row(connection, name)
+    if row is None:
+        preconditions.allow_creation()
+        return await _insert(connection, name, write, preconditions)
+    preconditions.allow_change(_etag(row))
+    if row.latest_number and row.currency != write.currency:
+        told = f"The table's prices are in {row.currency}: make a table of its own for those in {write.currency}."
+        raise Conflict(told, (Fault("body", "/currency", told),))
+    return await _update(connection, row, {"currency": write.currency, "description": write.description})
+
+
+async def patch_table(
+    connection: AsyncConnection, name: str, patch: PriceTablePatch, preconditions: Preconditions
+) -> Stored:
+    """Change the description."""
+    row = await _row_for_change(connection, name, preconditions)
+    values = {} if patch.description is UNSET else {"description": patch.description or ""}
+    return await _update(connection, row, values)
+
+
+async def delete_table(connection: AsyncConnection, name: str, preconditions: Preconditions) -> None:
+    """Take it out of sight; its revisions stay readable by their ids. Conflict while somebody relies on it."""
+    row = await _row_for_change(connection, name, preconditions, hold=True)
+    users = (
+        await connection.execute(
+            select(price_table_uses.c.kind, func.count())
+            .where(price_table_uses.c.table_id == row.id)
+            .group_by(price_table_uses.c.kind)
+            .order_by(price_table_uses.c.kind)
+        )
+    ).all()
+    if users:
+        by = " and ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in users)
+        told = f"The table is used by {by}: it cannot be deleted before they are."
+        raise Conflict(told, (Fault("path", "name", told),))
+    await _update(connection, row, {"deleted_at": _now()})
+
+
+async def restore_table(connection: AsyncConnection, name: str) -> Stored:
+    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
+    deleted = (await connection.execute(_LAST_DELETED, {"key": name_key(name)})).one_or_none()
+    if deleted is None:
+        raise NotFound.named("deleted price table", name)
+    if await _find_row(connection, name) is not None:
+        raise _name_taken(name)
+    statement = (
+        update(price_tables)
+        .where(_T.id == deleted.id, _T.version == deleted.version, _T.deleted_at.is_not(None))
+        .values(version=deleted.version + 1, updated_at=_now(), deleted_at=None)
+        .returning(price_tables)
+    )
+    try:
+        row = (await connection.execute(statement)).one_or_none()
+    except IntegrityError as error:
+        if not _is_name_taken(error):
+            raise
+        raise _name_taken(name) from None
+    if row is None:  # somebody else restored it between our look and our write
+        raise _name_taken(name)
+    return await _stored(connection, row)
+
+
+async def use_table(connection: AsyncConnection, name: str, kind: str, used_by_id: int) -> Head:
+    """Say that something relies on this table, in the same transaction in which it is stored; NotFound."""
+    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    if row is None:
+        raise NotFound.named("price table", name)
+    use = {"table_id": row.id, "kind": kind, "used_by_id": used_by_id}
+    known = select(price_table_uses).where(*(price_table_uses.c[field] == value for field, value in use.items()))
+    if (await connection.execute(known)).one_or_none() is None:
+        await connection.execute(insert(price_table_uses).values(use))
+    return _head(row)
+
+
+async def release_tables(connection: AsyncConnection, kind: str, used_by_id: int) -> None:
+    """It no longer relies on any table."""
+    uses = price_table_uses.c
+    await connection.execute(delete(price_table_uses).where(uses.kind == kind, uses.used_by_id == used_by_id))
+
+
+async def list_tables(connection: AsyncConnection, asked: PriceTableQuery) -> PriceTablePage:
+    """One page in a stable order."""
+    descending = asked.sort.startswith("-")
+    by = asked.sort.removeprefix("-")
+    column = _T.name_key if by == "name" else _T[by]
+    q = None if asked.q is UNSET else asked.q
+    question = (asked.sort, q)
+    statement = select(price_tables).where(*_LIVE)
+    if q is not None:
+        statement = statement.where(_T.name_key.contains(name_key(q), autoescape=True))
+    if asked.cursor is not UNSET:
+        statement = statement.where(_after(asked.cursor, question, by, column, descending))
+    order = (column.desc(), _T.id.desc()) if descending else (column, _T.id)
+    rows = (await connection.execute(statement.order_by(*order).limit(asked.limit + 1))).all()
+    page = rows[: asked.limit]
+    cursor = None
+    if len(rows) > len(page):
+        last = page[-1]
+        key = last.name_key if by == "name" else getattr(last, by).isoformat()
+        cursor = write_cursor(question, [key, last.id])
+    return PriceTablePage(tuple(map(_summary, page)), cursor)
+
+
+async def get_revision(connection: AsyncConnection, name: str, number: int | None) -> Revision:
+    """A revision of a live table by number, or its newest; NotFound."""
+    found = await find_revision(connection, number, *_LIVE, _T.name_key == name_key(name))
+    if found is not None:
+        return found
+    await _get_row(connection, name)
+    if number is None:
+        raise NotFound.named("price table with a revision", name)
+    raise NotFound(f"{name!r} has no revision {number}.", (Fault("path", "number", "No such revision"),))
+
+
+async def ensure_released(
+    connection: AsyncConnection, name: str, currency: str, description: str, gaps: tuple[str, ...]
+) -> Head:
+    """The table that comes with the release, described as this release does, and held for writing."""
+    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    now = _now()
+    if row is None:
+        values = {"name": name, "name_key": name_key(name), "currency": currency, "description": description}
+        dialect_insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+        statement = dialect_insert(price_tables).values(
+            project_id=DEFAULT_PROJECT_ID,
+            read_only=True,
+            gaps=list(gaps),
+            latest_number=0,
+            version=1,
+            created_at=now,
+            updated_at=now,
+            **values,
+        )
+        # Another process may be starting too: then its row is there, and is waited for.
+        await connection.execute(statement.on_conflict_do_nothing())
+        row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one()
+    if (row.description, tuple(row.gaps)) == (description, gaps):
+        return _head(row)
+    changed = {"description": description, "gaps": list(gaps), "version": row.version + 1, "updated_at": now}
+    described = update(price_tables).where(_T.id == row.id).values(changed).returning(price_tables)
+    return _head((await connection.execute(described)).one())
+
+
+async def count_changes(connection: AsyncConnection) -> int:
+    """A number that grows with every change to any table: each raises a version."""
+    return int((await connection.execute(_CHANGES)).scalar_one())
+
+
+async def list_heads(connection: AsyncConnection) -> tuple[Head, ...]:
+    """Every live table."""
+    return tuple(map(_head, (await connection.execute(select(price_tables).where(*_LIVE).order_by(_T.id))).all()))
+
+
+_CHANGES = select(func.coalesce(func.sum(_T.version), 0))
+
+
+def _after(
+    cursor: str, question: tuple[str, str | None], by: str, column: ColumnElement[Any], descending: bool
+) -> ColumnElement[bool]:
+    value, last_id = read_cursor(cursor, question, (text_key if by == "name" else instant_key, count_key))
+    here = tuple_(column, _T.id)
+    there = tuple_(value, last_id, types=[column.type, _T.id.type])
+    return here < there if descending else here > there
+
+
+async def _find_row(connection: AsyncConnection, name: str) -> AnyRow | None:
+    return (await connection.execute(_BY_NAME, {"key": name_key(name)})).one_or_none()
+
+
+async def _get_row(connection: AsyncConnection, name: str) -> AnyRow:
+    row = await _find_row(connection, name)
+    if row is None:
+        raise NotFound.named("price table", name)
+    return row
+
+
+async def _row_for_change(
+    connection: AsyncConnection, name: str, preconditions: Preconditions, *, hold: bool = False
+) -> AnyRow:
+    statement = _BY_NAME.with_for_update() if hold else _BY_NAME
+    row = (await connection.execute(statement, {"key": name_key(name)})).one_or_none()
+    if row is None:
+        raise NotFound.named("price table", name)
+    refuse_released(row.name)
+    preconditions.allow_change(_etag(row))
+    return row
+
+
+def refuse_released(name: str) -> None:
+    """Conflict where this is the table that comes with the release."""
+    if name_key(name) == RELEASED_NAME:
+        told = f"{RELEASED_NAME!r} comes with the release and cannot be changed: keep prices in a table of your own."
+        raise Conflict(told, (Fault("path", "name", told),))
+
+
+async def _insert(
+    connection: AsyncConnection, name: str, write: PriceTableWrite, preconditions: Preconditions
+) -> Stored:
+    key = name_key(name)
+    if len(key.encode()) > _MAX_KEY_BYTES:
+        raise BrokenRule.at("name", f"Case folded, the name has over {_MAX_KEY_BYTES} bytes", "path")
+    now = _now()
+    statement = (
+        insert(price_tables)
+        .values(
+            project_id=DEFAULT_PROJECT_ID,
+            name=name,
+            name_key=key,
+            currency=write.currency,
+            description=write.description,
+            read_only=False,
+            gaps=[],
+            latest_number=0,
+            version=1,
+            created_at=now,
+            updated_at=now,
+        )
+        .returning(price_tables)
+    )
+    try:
+        row = (await connection.execute(statement)).one()
+    except IntegrityError as error:
+        if not _is_name_taken(error):
+            raise
+        # Somebody created it between our look and our write.
+        told = "Somebody else has just created this object: read it first."
+        kind = PreconditionRequired if preconditions.if_none_match is None else PreconditionFailed
+        header = "If-Match" if preconditions.if_none_match is None else "If-None-Match"
+        raise kind(told, (Fault("header", header, told),)) from None
+    return await _stored(connection, row, created=True)
+
+
+async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> Stored:
+    """Write over exactly the version that was read; PreconditionFailed where another write came between."""
+    statement = (
+        update(price_tables)
+        .where(_T.id == row.id, _T.version == row.version, _T.deleted_at.is_(None))
+        .values(version=row.version + 1, updated_at=_now(), **values)
+        .returning(price_tables)
+    )
+    written = (await connection.execute(statement)).one_or_none()
+    if written is None:
+        told = "Somebody else has just changed this object: read it again."
+        raise PreconditionFailed(told, (Fault("header", "If-Match", told),))
+    return await _stored(connection, written)
+
+
+def _is_name_taken(error: IntegrityError) -> bool:
+    return any(sign in str(error.orig) for sign in _NAME_TAKEN)
+
+
+def _name_taken(name: str) -> Conflict:
+    told = f"There is another price table called {name!r} by now: delete it first, or leave this one deleted."
+    return Conflict(told, (Fault("path", "name", told),))
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _etag(row: AnyRow) -> str:
+    return f'"{row.id}-{row.version}"'
+
+
+def _head(row: AnyRow) -> Head:
+    return Head(row.id, row.name, row.name_key, row.currency, row.latest_number, row.version, row.read_only, _etag(row))
+
+
+async def _stored(connection: AsyncConnection, row: AnyRow, *, created: bool = False) -> Stored:
+    table = PriceTable(
+        row.name,
+        row.currency,
+        row.description,
+        row.read_only,
+        tuple(row.gaps),
+        await find_latest(connection, row.id) if row.latest_number else None,
+        row.version,
+        row.created_at,
+        row.updated_at,
+    )
+    return Stored(_etag(row), encoded(table), created)
+
+
+def _summary(row: AnyRow) -> PriceTableSummary:
+    return PriceTableSummary(
+        row.name,
+        row.currency,
+        row.description,
+        row.read_only,
+        row.latest_number or None,
+        row.version,
+        _etag(row),
+        row.created_at,
+        row.updated_at,
+    )

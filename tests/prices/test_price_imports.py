@@ -1,0 +1,147 @@
+"""Files to revisions over HTTP: all of it or none, a report on every row, and back again by export."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from service.prices.importers.schemas import MAX_BYTES
+from tests.prices.rates import many, row
+
+URL = "/v1/price-tables/ours"
+CSV = {"content-type": "text/csv"}
+FILE = (
+    b"kind,accelerator_id,provider,region,purchase,price_per_gpu_hour,gpu_count,source\r\n"
+    b"accelerator,h100-sxm-80gb,aws,us-east-1,on_demand,6.88,8,a file\r\n"
+    b"accelerator,h200-sxm-141gb,aws,us-east-1,on_demand,7.91,8,a file\r\n"
+)
+BAD_ROW = b"accelerator,h100-sxm-80gb,aws,us-east-1,on_demand,cheap,8,a file\r\n"
+
+
+@pytest.fixture
+async def table(stored_api: httpx.AsyncClient) -> httpx.AsyncClient:
+    """The service with one empty table."""
+    await stored_api.put(URL, json={"currency": "USD"})
+    return stored_api
+
+
+async def send(api: httpx.AsyncClient, file: bytes, query: str = "", **headers: str) -> httpx.Response:
+    return await api.post(f"{URL}/imports{query}", content=file, headers={**CSV, **headers})
+
+
+async def test_a_file_becomes_the_next_revision(table: httpx.AsyncClient) -> None:
+    answer = await send(table, FILE, "?author=finance&source=price+page&licence=none&as_of=2026-11-01&note=first")
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert (told["created"], told["dry_run"], told["report"]["rows"]["accepted"]) == (True, False, 2)
+    assert told["revision"]["rate_count"] == 2
+    assert (told["revision"]["author"], told["revision"]["as_of"]) == ("finance", "2026-11-01")
+    assert answer.headers["location"] == f"{URL}/revisions/1"
+    again = await send(table, FILE, "?as_of=2026-11-01&source=price+page")
+    assert (again.status_code, again.json()["created"]) == (200, False)
+
+
+async def test_a_dry_run_stores_nothing(table: httpx.AsyncClient) -> None:
+    answer = await send(table, FILE + BAD_ROW, "?dry_run=true")
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["created"], told["revision"], told["report"]["rows"]["rejected"]) == (False, None, 1)
+    assert (await table.get(URL)).json()["latest"] is None
+
+
+async def test_one_bad_row_refuses_all_of_the_file_unless_told_to_skip(table: httpx.AsyncClient) -> None:
+    refused = await send(table, FILE + BAD_ROW)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/4"
+    assert (await table.get(URL)).json()["latest"] is None
+    skipped = await send(table, FILE + BAD_ROW, "?on_error=skip")
+    assert skipped.status_code == 201
+    assert skipped.json()["revision"]["rate_count"] == 2
+
+
+async def test_what_is_exported_is_imported_as_the_same_revision(table: httpx.AsyncClient) -> None:
+    rates = [
+        *many(600),
+        row("1.5", region="=cmd()", purchase_word="secure", instance="x,y", note='say "so"'),
+        row(None, unknown_reason="contact sales", provider="silent"),
+        {"kind": "egress", "route": "internet", "provider": "aws", "price_per_gb": "0.09", "source": "a, b"},
+        {
+            "kind": "storage",
+            "storage_class": "object_storage",
+            "provider": "aws",
+            "price_per_gb_month": 0,
+            "source": "c",
+        },
+    ]
+    made = await table.post(f"{URL}/revisions", json={"rates": rates})
+    assert made.status_code == 201, made.text
+    export = await table.get(f"{URL}/revisions/1/export")
+    assert export.headers["content-type"] == "text/csv; charset=utf-8"
+    assert len(export.content.splitlines()) == len(rates) + 1
+    etag = {"If-None-Match": export.headers["etag"]}
+    assert (await table.get(f"{URL}/revisions/1/export", headers=etag)).status_code == 304
+    await table.put("/v1/price-tables/copy", json={"currency": "USD"})
+    copied = await table.post("/v1/price-tables/copy/imports", content=export.content, headers=CSV)
+    assert copied.status_code == 201, copied.text
+    assert copied.json()["revision"]["content_hash"] == made.json()["content_hash"]
+
+
+async def test_an_empty_revision_exports_its_header(table: httpx.AsyncClient) -> None:
+    await table.post(f"{URL}/revisions", json={"rates": []})
+    assert (await table.get(f"{URL}/revisions/1/export")).content.startswith(b"kind,")
+
+
+async def test_a_flat_file_is_read_by_a_mapping(table: httpx.AsyncClient) -> None:
+    mapping: dict[str, Any] = {
+        "columns": {"accelerator": "gpu", "price_per_gpu_hour": "usd", "gpu_count": "n"},
+        "constants": {"provider": "acme", "purchase": "on_demand", "source": "their list"},
+    }
+    file = b"gpu,usd,n\r\nH100 SXM,2.50,8\r\n"
+    answer = await table.post(
+        f"{URL}/imports",
+        params={"format": "flat", "as_of": "2026-11-01", "mapping": json.dumps(mapping)},
+        content=file,
+        headers=CSV,
+    )
+    assert answer.status_code == 201, answer.text
+    (item,) = (await table.get(f"{URL}/rates")).json()["items"]
+    assert (item["accelerator_id"], item["provider"], item["price_per_gpu_hour"]) == ("h100-sxm-80gb", "acme", "2.5")
+    assert item["seen_on"] == "2026-11-01"
+    bad = await table.post(f"{URL}/imports?mapping=%7B%7D%7D", content=file, headers=CSV)
+    assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "mapping")
+
+
+async def test_only_files_of_the_documented_kinds_and_size_are_taken(table: httpx.AsyncClient) -> None:
+    for headers in ({"content-type": "text/plain"}, {**CSV, "content-encoding": "gzip"}, {}):
+        answer = await table.post(f"{URL}/imports", content=FILE, headers=headers)
+        assert answer.status_code == 415, headers
+    assert (await send(table, b"x" * (MAX_BYTES + 1))).status_code == 413
+    assert (
+        await table.post(f"{URL}/revisions", content=b"[" * 1_000_001, headers={"content-type": "application/json"})
+    ).status_code == 413
+    assert (await send(table, FILE, "?colour=red")).status_code == 400
+    missing = await table.post("/v1/price-tables/none/imports", content=FILE, headers=CSV)
+    assert missing.status_code == 404
+
+
+async def test_an_import_acts_once_with_a_key(table: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "file-1"}
+    first = await send(table, FILE, **key)
+    assert first.status_code == 201
+    again = await send(table, FILE, **key)
+    assert (again.status_code, again.content) == (201, first.content)
+    assert (await send(table, FILE + BAD_ROW, **key)).status_code == 422
+
+
+async def test_an_import_may_ask_for_the_version_it_is_based_on(table: httpx.AsyncClient) -> None:
+    stale = await send(table, FILE, **{"If-Match": '"0-0"'})
+    assert stale.status_code == 412
+    assert (await table.get(URL)).json()["latest"] is None
+
+
+async def test_a_currency_that_is_not_the_tables_is_refused(table: httpx.AsyncClient) -> None:
+    await table.put("/v1/price-tables/euro", json={"currency": "EUR"})
+    answer = await table.post("/v1/price-tables/euro/imports", content=FILE, headers=CSV)
+    assert answer.status_code == 201  # our own file names no currency: it is the table's
+    assert answer.json()["revision"]["currency"] == "EUR"
