@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service import __version__
 from service.backtest.routes import router as backtest_router
 from service.catalog.routes import router as catalog_router
-from service.estimates.routes import router as estimates_router
+from service.estimates.routes import estimate_router
 from service.estimator import MODEL_VERSION
 from service.http.docs import docs_router, errors_router
 from service.http.edge import AllowPlugin, Edge
@@ -93,7 +93,7 @@ def _prices(database: Database) -> Prices:
 
 def _features(database: Database, prices: Prices, ready: Callable[[], Any]) -> list[Router]:
     return [
-        estimates_router,
+        estimate_router(prices.snapshots),
         catalog_router,
         backtest_router,
         *price_routers(database.reading, database.writing, prices),

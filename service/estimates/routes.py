@@ -1,6 +1,7 @@
 """GET and POST /v1/estimates: what a run will cost and when it will end."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 from litestar import Router, get, post
@@ -9,15 +10,18 @@ from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
+from service.errors import NotFound
 from service.estimates.examples import EXAMPLES
-from service.estimates.operations import classic_estimate, estimate, takes_long
+from service.estimates.operations import classic_estimate, estimate, reads_tables, takes_long
 from service.estimates.schemas import ClassicQuery, EstimateRequest
+from service.estimates.tables import tables_of
 from service.estimator.results import Estimate
 from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.straight import Straight
+from service.prices.snapshots import Snapshots
 
 
 @get(
@@ -43,35 +47,46 @@ class EstimateQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-def _answer(request: EstimateRequest) -> bytes:
-    return encoded(estimate(request))
+async def held_tables(snapshots: Snapshots, request: EstimateRequest) -> Snapshots:
+    """The tables, with all that the request reads in memory; what does not exist is told by the estimate."""
+    for name, revision in tables_of(request) if reads_tables(request) else ():
+        with suppress(NotFound):
+            await snapshots.get(name, revision)
+    return snapshots
 
 
-@post(
-    "/",
-    middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=_answer, takes_long=takes_long)],
-    status_code=200,
-    operation_id="createEstimate",
-    opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
-    dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
-)
-async def create_estimate(data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]) -> JSON[Estimate]:
-    """Estimate a run.
+def estimate_router(snapshots: Snapshots) -> Router:
+    """The routes, given the price tables that are in memory."""
 
-    Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
-    same bytes.
-    """
-    if takes_long(data):  # in a thread, so that others are answered meanwhile
-        return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain))))
-    return JSON(encoded(estimate(data, explain=asked.explain)))
+    def answer_at_once(request: EstimateRequest) -> bytes:
+        return encoded(estimate(request, tables=snapshots.kept()))
+
+    @post(
+        "/",
+        middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=answer_at_once, takes_long=takes_long)],
+        status_code=200,
+        operation_id="createEstimate",
+        opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
+        dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
+    )
+    async def create_estimate(data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]) -> JSON[Estimate]:
+        """Estimate a run.
+
+        Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
+        same bytes; where prices are read from a table without a revision or a day, the answer says which were used.
+        """
+        tables = await held_tables(snapshots, data)
+        if takes_long(data):  # in a thread, so that others are answered meanwhile
+            return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain, tables=tables))))
+        return JSON(encoded(estimate(data, explain=asked.explain, tables=tables)))
+
+    return Router(
+        "/v1/estimates",
+        route_handlers=[get_classic_estimate, create_estimate],
+        dto=StrictBody,
+        request_class=FastRequest,
+        tags=["Estimates"],
+    )
 
 
 _CACHEABLE = ((b"cache-control", b"public, max-age=3600"),)
-
-router = Router(
-    "/v1/estimates",
-    route_handlers=[get_classic_estimate, create_estimate],
-    dto=StrictBody,
-    request_class=FastRequest,
-    tags=["Estimates"],
-)

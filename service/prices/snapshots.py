@@ -65,6 +65,10 @@ class Snapshots:
             (old for old in self._older.values() if (old.table, old.revision) == (latest.table, revision)), None
         )
 
+    def kept(self) -> Self | None:
+        """These tables while somebody keeps them up to date, else None."""
+        return self if self._watched else None
+
     async def get(self, name: str, revision: int | None = None) -> Snapshot:
         """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
         found = self.find(name, revision)

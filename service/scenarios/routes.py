@@ -9,6 +9,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody, PathParameter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.estimates.routes import held_tables
 from service.http.conditional import STORED_CACHE, caching, conditional, read_preconditions
 from service.http.encoding import encoded
 from service.http.openapi import About
@@ -16,6 +17,8 @@ from service.http.paging import next_link
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
+from service.prices.operations import Prices
+from service.prices.snapshots import Snapshots
 from service.scenarios import store
 from service.scenarios.schemas import Scenario, ScenarioPage, ScenarioPatch, ScenarioQuery, ScenarioWrite
 
@@ -122,7 +125,8 @@ async def put_scenario(
     `If-None-Match: *` creates only.
     """
     name = _name(name)
-    saved = await store.save_scenario(writer, name, data, read_preconditions(request))
+    tables = await held_tables(_snapshots(request), data.request)
+    saved = await store.save_scenario(writer, name, data, read_preconditions(request), tables)
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
         headers.append((b"location", f"/v1/scenarios/{quote(name, safe='')}".encode()))
@@ -180,6 +184,11 @@ async def restore_scenario(name: Name, writer: NamedDependency[AsyncConnection])
 
 def _name(raw: str) -> str:
     return canonical_name(raw, "path", "name")
+
+
+def _snapshots(request: Request[Any, Any, Any]) -> Snapshots:
+    prices: Prices = request.app.state["prices"]
+    return prices.snapshots
 
 
 def scenario_router(reading: Connect, writing: Connect) -> Router:
