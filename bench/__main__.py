@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,15 +18,17 @@ from bench.traffic import (
     estimate_exchanges,
     scenario_reads,
     scenario_writes,
+    table_exchanges,
     unusual_exchanges,
     usual_answer,
 )
+from service.prices.default import seed_default_table
 from service.storage.schema import migrate
 from tests.support.postgres import Postgres
 
 _SERVICE = "service.app:create_app"
 _NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
-_PARTS = ("estimates", "scenarios", "detailed", "prices")
+_PARTS = ("estimates", "tables", "scenarios", "detailed", "prices")
 
 
 def main() -> None:
@@ -37,6 +40,8 @@ def main() -> None:
     reports = []
     if options.part in (None, "estimates"):
         reports.append(measure_estimates(for_servers, options.rounds, options.seconds))
+    if options.part in (None, "tables"):
+        reports.append(measure_tables(for_servers, options.rounds, options.seconds))
     if options.part in (None, "scenarios"):
         reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
     checks: list[Check] = []
@@ -73,6 +78,24 @@ def measure_estimates(core: int, rounds: int, seconds: float) -> Report:
         ]
         goals = [Goal("(ii)", "(i)", 0.95), Goal("(ii)", "(iii)", 1.9)]
         return measure("estimates", contenders, goals, rounds, seconds)
+
+
+def measure_tables(core: int, rounds: int, seconds: float) -> Report:
+    """The classic estimate at the price of a table against the same at an hourly price, both of one server."""
+    hourly, by_table = table_exchanges()
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        url = f"sqlite+aiosqlite:///{directory}/tables.db"
+        asyncio.run(migrate(url))
+        asyncio.run(seed_default_table(url))
+        service = stack.enter_context(Server(_SERVICE, core, factory=True, database_url=url))
+        compare_answers(service, hourly + by_table)
+        say(f"tables: the service says to {len(by_table)} requests over HTTP what it says in process")
+        contenders = [
+            Contender("(x)", "POST /v1/estimates, hourly price", service, hourly),
+            Contender("(xi)", "the same, price of a table", service, by_table),
+        ]
+        return measure("tables", contenders, [Goal("(xi)", "(x)", 1 / 1.15)], rounds, seconds)
 
 
 def measure_scenarios(core: int, rounds: int, seconds: float) -> Report:

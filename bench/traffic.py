@@ -8,10 +8,12 @@ from bench.load import HOST, Exchange
 from bench.workloads import decoder, full_bodies
 from service.estimates.operations import estimate
 from service.http.encoding import encoded
+from tests.support.tables import InMemory, list_prices
 
 SEED = 20270104
 ESTIMATES = 3000
 SCENARIOS = 1000
+_PRICED = ("h100-sxm-80gb", "h200-sxm-141gb", "a100-sxm-80gb", "b200-sxm-180gb", "l40s-48gb")  # by several providers
 
 # Beyond the seven values: what answers must agree on as well before their speed is compared.
 _UNUSUAL: tuple[dict[str, Any], ...] = (
@@ -46,6 +48,19 @@ def estimate_exchanges() -> list[Exchange]:
 def detailed_exchanges() -> list[Exchange]:
     """The same of a transformer with its layout, failures and metered storage, each time other ones."""
     return [_estimate_exchange(body) for body in full_bodies(SEED, ESTIMATES)]
+
+
+def table_exchanges() -> tuple[list[Exchange], list[Exchange]]:
+    """The seven values and an accelerator, at an hourly price; and the same by the table of the release. On any other
+    day the latter have other answers."""
+    pick = random.Random(SEED)
+    hourly, by_table = [], []
+    for _ in range(ESTIMATES):
+        body = seven_values(pick)
+        body["cluster"]["gpu"] = pick.choice(_PRICED)
+        hourly.append(_estimate_exchange(body))
+        by_table.append(_estimate_exchange({**body, "price": {"kind": "table"}}, list_prices()))
+    return hourly, by_table
 
 
 def usual_answer() -> bytes:
@@ -101,8 +116,8 @@ def same_json(one: bytes, other: bytes) -> bool:
     return one == other or json.loads(one) == json.loads(other)
 
 
-def _estimate_exchange(body: dict[str, Any]) -> Exchange:
-    answer = encoded(estimate(decoder.decode(json.dumps(body))))
+def _estimate_exchange(body: dict[str, Any], tables: InMemory | None = None) -> Exchange:
+    answer = encoded(estimate(decoder.decode(json.dumps(body)), tables=tables))
     return Exchange(_request("POST", "/v1/estimates", body), answer)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from service.app import create_app
+from service.prices.default import seed_default_table
 from service.settings import Settings
 from service.storage.schema import migrate
 from tests.support.postgres import Postgres
@@ -90,6 +91,14 @@ async def api(new_database: NewDatabase) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def stored_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """The service in process, on both databases."""
+    async with client_of(database_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def stocked_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """The service in process, on both databases, with the price table that comes with the release."""
+    await seed_default_table(database_url)
     async with client_of(database_url) as client:
         yield client
 

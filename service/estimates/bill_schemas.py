@@ -96,11 +96,13 @@ class TablePrice(
     PriceTerms, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="table", tag_field="kind"
 ):
     """The one rate of a price table that answers (`GET /v1/price-tables/{name}/choice`), by this accelerator, this many
-    of them, and how they are bought. A run that crosses a change of the rate pays each for its time."""
+    of them, and how they are bought. A run that crosses a change of the rate after `as_of` pays each for its time."""
 
     table: Annotated[TableName, Meta(description="The price table's name.")] = DEFAULT_TABLE
     revision: Annotated[RevisionNumber, Meta(description="Of the table; by default the newest.")] | UnsetType = UNSET
-    as_of: Annotated[Day, Meta(description="The day; by default that of `start_at`, else today.")] | UnsetType = UNSET
+    as_of: (
+        Annotated[Day, Meta(description="Whose prices hold; by default the day of `start_at`, else today.")] | UnsetType
+    ) = UNSET
     purchase: Annotated[Purchase, Meta(description="How it is bought; marketplace only if asked for.")] = "on_demand"
     provider: Annotated[Place, Meta(description="Only of this provider.", examples=["aws"])] | UnsetType = UNSET
     region: Annotated[Place, Meta(description="Only of this region, or without one.")] | UnsetType = UNSET
@@ -118,7 +120,9 @@ class TableTiers(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fie
 
     table: Annotated[TableName, Meta(description="The price table's name.")] = DEFAULT_TABLE
     revision: Annotated[RevisionNumber, Meta(description="Of the table; by default the newest.")] | UnsetType = UNSET
-    as_of: Annotated[Day, Meta(description="The day; by default that of `start_at`, else today.")] | UnsetType = UNSET
+    as_of: (
+        Annotated[Day, Meta(description="Whose prices hold; by default the day of `start_at`, else today.")] | UnsetType
+    ) = UNSET
     provider: Annotated[Place, Meta(description="Whose prices.", examples=["aws"])]
     region: Annotated[Place, Meta(description="Of this region, or without one.")] | UnsetType = UNSET
 
@@ -168,9 +172,9 @@ class MeteredStorage(
         ]
         | UnsetType
     ) = UNSET
-    from_table: Annotated[TableTiers | UnsetType, Meta(description="Read both prices from a price table, by tier.")] = (
-        UNSET
-    )
+    from_table: Annotated[
+        TableTiers | UnsetType, Meta(description="Read both prices from a price table, by the tiers of the size.")
+    ] = UNSET
     dataset_gb: SizeGb = 0.0
     dataset_hours: (
         Annotated[float, Meta(ge=0, le=1e6, description="Kept so long; by default as long as the run.")] | UnsetType

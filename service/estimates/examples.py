@@ -242,6 +242,35 @@ EXAMPLES: dict[str, Any] = {
             },
         },
     },
+    "prices_of_a_table": {
+        "summary": "GPU-hours, storage and egress at the list prices of a day, from the table of the release",
+        "value": {
+            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 512},
+            "work": {"kind": "transformer", "model": "llama-3.1-70b", "tokens": 400000000000, "mfu_percent": 40},
+            "price": {"kind": "table", "table": "list-prices", "purchase": "on_demand", "as_of": "2026-11-30"},
+            "storage": {
+                "kind": "metered",
+                "from_table": {"provider": "aws", "as_of": "2026-11-30"},
+                "dataset_gb": 60000,
+                "checkpoints": {"every_hours": 3, "keep": 3},
+            },
+            "egress": {
+                "kind": "metered",
+                "from_table": {"provider": "aws", "as_of": "2026-11-30"},
+                "exported_gb": 10000,
+            },
+        },
+    },
+    "price_that_changes": {
+        "summary": "A run over a rise of the price, each rate for its time, in euros at a rate of exchange of your own",
+        "value": {
+            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 64},
+            "work": {"kind": "gpu_hours", "hours": 500},
+            "price": {"kind": "table", "provider": "nebius"},
+            "exchange": {"from_currency": "USD", "to_currency": "EUR", "rate": "0.92", "as_of": "2026-09-18"},
+            "start_at": "2026-09-20T00:00:00Z",
+        },
+    },
     "budget_with_confidence": {
         "summary": "The budget that four of five such runs stay within, and the chance of missing the deadline",
         "value": {

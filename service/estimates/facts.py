@@ -156,7 +156,17 @@ def efficiency_from_band(noted: list[Assumption], scaling: InterconnectScaling) 
     return exact(percent), network
 
 
+class ReadPrice(inputs.HourlyPrice, frozen=True, gc=False, kw_only=True, tag="read", tag_field="kind"):
+    """A price of a GPU-hour that was read from a price table, unrounded, with what there is to say of it."""
+
+    said: tuple[Assumption, ...]
+
+
 def price_facts(noted: list[Assumption], price: inputs.HourlyPrice | UnsetType) -> tuple[Money, inputs.PricedPer, str]:
+    if type(price) is ReadPrice:
+        noted.extend(price.said)
+        assert price.currency is not UNSET  # a table has one
+        return price.amount, "gpu", price.currency
     if price is UNSET:
         noted.extend(_PRICE_DEFAULTS)
         return inputs.DEFAULT_PRICE_PER_GPU_HOUR, "gpu", inputs.DEFAULT_CURRENCY

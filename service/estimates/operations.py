@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,8 +23,12 @@ from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
 
 if TYPE_CHECKING:
-    from service.estimates.tables import Tables
+    from types import ModuleType
+
+    from service.estimates.held import Tables
+    from service.estimates.tables import Reading
     from service.estimator.detailed import DetailedRun
+    from service.estimator.evidence import PaidRate
 
 _NEW_SCALING = (CommunicationScaling, ModelScaling)
 # Where the facts of the seven fields stand in a request, and what the classic form calls them.
@@ -66,22 +71,31 @@ def _estimated(request: EstimateRequest, explain: bool) -> Estimate:
 
 def _with_tables(request: EstimateRequest, tables: "Tables | None", explain: bool) -> Estimate:
     """The same with what stands in price tables; where a rate changes while the run goes on, each for its time."""
-    from service.estimates.tables import at_changing_rates, read
-
+    tables_module = _tables_module()
     request = in_utc(request)
-    reading = read(request, tables, datetime.datetime.now(datetime.UTC).date())
+    reading: Reading = tables_module.read(request, tables, datetime.datetime.now(datetime.UTC).date())
     if reading.answered is None or not reading.answered.changes or request.start_at is None:
         return reading.told(_estimated(reading.request, explain))
     from service.estimates.detailed import detailed_facts
     from service.estimator import detailed
 
     made = detailed_facts(reading.request)
-    split = detailed.split_by_rate(made, lambda plan, start, end: at_changing_rates(reading, plan, start, end))
+    split = detailed.split_by_rate(
+        made, lambda plan, start, end: tables_module.at_changing_rates(reading, plan, start, end)
+    )
     if split is None:
         return reading.told(_estimated(reading.request, explain))
     made, reading = split
     answer = detailed.estimate(made)
-    return reading.told(_with_explanations(reading.request, made, answer) if explain else answer)
+    return reading.told(_with_explanations(reading.request, made, answer, reading.paid) if explain else answer)
+
+
+@cache
+def _tables_module() -> "ModuleType":
+    """With NumPy, which the classic way does not need; to import it again takes as long as to look up a rate."""
+    from service.estimates import tables
+
+    return tables
 
 
 def reads_tables(request: EstimateRequest) -> bool:
@@ -99,12 +113,15 @@ def _is_whole(table: object, price: object) -> bool:
     return table is UNSET and price is not UNSET
 
 
-def _with_explanations(request: EstimateRequest, made: "DetailedRun", answer: Estimate) -> Estimate:
+def _with_explanations(
+    request: EstimateRequest, made: "DetailedRun", answer: Estimate, paid: "tuple[PaidRate, ...]" = ()
+) -> Estimate:
     """The same answer, and every formula that it used."""
     from service.estimates.evidence import evidence_of
     from service.estimator.explain import explained
 
-    return msgspec.structs.replace(answer, explanations=explained(made, evidence_of(request, made), answer))
+    evidence = msgspec.structs.replace(evidence_of(request, made), paid=paid)
+    return msgspec.structs.replace(answer, explanations=explained(made, evidence, answer))
 
 
 def classic_estimate(query: ClassicQuery) -> Estimate:

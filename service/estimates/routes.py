@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from service.errors import NotFound
 from service.estimates.examples import EXAMPLES
+from service.estimates.held import Held, Tables
 from service.estimates.operations import classic_estimate, estimate, reads_tables, takes_long
 from service.estimates.schemas import ClassicQuery, EstimateRequest
 from service.estimates.tables import tables_of
@@ -47,12 +48,25 @@ class EstimateQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-async def held_tables(snapshots: Snapshots, request: EstimateRequest) -> Snapshots:
-    """The tables, with all that the request reads in memory; what does not exist is told by the estimate."""
+class Read(Struct, frozen=True):
+    """The revisions that one request reads: whatever else is read meanwhile, these stay."""
+
+    revisions: dict[tuple[str, int | None], Held]
+
+    def find(self, name: str, revision: int | None = None) -> Held | None:
+        """One of them; None where it does not exist."""
+        return self.revisions.get((name, revision))
+
+
+async def held_tables(snapshots: Snapshots, request: EstimateRequest) -> Tables:
+    """All that the request reads, in memory; what does not exist is told by the estimate."""
+    found: dict[tuple[str, int | None], Held] = {}
     for name, revision in tables_of(request) if reads_tables(request) else ():
-        with suppress(NotFound):
-            await snapshots.get(name, revision)
-    return snapshots
+        for wanted in (revision, None):  # the newest is named where the one that is asked for is not there
+            with suppress(NotFound):
+                found[name, wanted] = await snapshots.get(name, wanted)
+                break
+    return Read(found)
 
 
 def estimate_router(snapshots: Snapshots) -> Router:

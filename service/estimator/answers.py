@@ -279,25 +279,29 @@ class Risk(Struct, frozen=True, gc=False):
 
 
 class RateUsed(Struct, frozen=True, gc=False):
-    """A rate of a price table, in short."""
+    """A rate of a price table, in short and in the table's currency."""
 
     provider: str
     region: str | None
     country: str | None
     purchase: str
-    price_per_gpu_hour: Decimal
+    price_per_gpu_hour: Annotated[Decimal, Meta(description="Without what is paid at once.")]
     gpu_count: Annotated[float | None, Meta(description="GPUs of the offer.")]
     instance: str | None
     source: str
     confidence: str
+    term_months: float | None
+    upfront: Annotated[
+        Decimal | None, Meta(description="Paid at once for the whole offer; `price.amount` spreads it over the term.")
+    ]
 
 
 class RateSegment(Struct, frozen=True, gc=False):
-    """A piece of the run at one rate."""
+    """A piece of the run at one price, in the estimate's currency."""
 
     starts_at: Annotated[datetime.datetime, Meta(tz=True)]
     ends_at: Annotated[datetime.datetime, Meta(tz=True)]
-    price_per_gpu_hour: Decimal
+    price_per_gpu_hour: Annotated[Decimal, Meta(description="With what is paid at once spread over the term.")]
     offer_ended: Annotated[bool, Meta(description="The offer is over by then, and its last rate was taken on.")]
 
 
@@ -331,6 +335,7 @@ class TiersUsed(Struct, frozen=True, gc=False):
     provider: str
     region: str | None
     source: str
+    age_days: Annotated[int | None, Meta(description="Since the oldest of them was read; null if unknown.")]
 
 
 class ExchangeUsed(Struct, frozen=True, gc=False):

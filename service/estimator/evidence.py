@@ -125,6 +125,13 @@ class Bought(Struct, frozen=True, kw_only=True):
     power: EnergyFacts | None
 
 
+class PaidRate(Struct, frozen=True):
+    """What a GPU-hour costs, and for how long: one of the pieces of a run whose price changes."""
+
+    rate: Number
+    seconds: Number
+
+
 class Evidence(Struct, frozen=True, kw_only=True):
     """All of it; None where it does not apply."""
 
@@ -150,3 +157,4 @@ class Evidence(Struct, frozen=True, kw_only=True):
     checkpoint_interval_minutes: float | None = None
     crossing: Crossing | None = None
     bought: Bought | None = None
+    paid: tuple[PaidRate, ...] = ()

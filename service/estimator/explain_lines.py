@@ -5,7 +5,8 @@ from decimal import Decimal
 
 from service.estimator import bill
 from service.estimator.charges import HOURS_PER_MONTH
-from service.estimator.evidence import Crossing, Evidence
+from service.estimator.cost import Number
+from service.estimator.evidence import Crossing, Evidence, PaidRate
 from service.estimator.formula import SIX_DIGITS, Page, to_minor_units
 from service.estimator.plan import Plan
 from service.estimator.results import CostLine, Estimate
@@ -56,9 +57,9 @@ def _line_page(evidence: Evidence, plan: Plan, hours: Hours, item: bill.Item, at
         formula, source = quantity
         page.write(f"{at}.quantity", f"{item.description}: quantity", formula, item.quantity, item.unit, source)
     page.let("q", item.quantity, item.unit, "quantity")
-    price = _unit_price(page, plan, item)
+    price = _unit_price(page, evidence, plan, item)
     if price != "price":
-        name, source = f"{item.description}: unit price", _price_source(plan)
+        name, source = f"{item.description}: unit price", _price_source(evidence, plan)
         page.write(f"{at}.unit_price", name, price, item.unit_price, f"{currency}/{item.unit}", source, SIX_DIGITS)
     name = f"{item.description}: amount"
     if item.component == "rework" and plan.failures is None:
@@ -77,7 +78,18 @@ def _factor(price: str) -> str:
     return f"({price})" if " " in price else price
 
 
-def _unit_price(page: Page, plan: Plan, item: bill.Item) -> str:
+def mean_rate(page: Page, paid: tuple[PaidRate, ...]) -> tuple[str, Number]:
+    """The mean of the rates of a run, each for its time: the formula and its result."""
+    for place, piece in enumerate(paid, 1):
+        page.let(f"p{place}", piece.rate, "", f"price of a GPU-hour in piece {place} of the run")
+        page.let(f"t{place}", piece.seconds, "s", f"length of piece {place}")
+    places = range(1, len(paid) + 1)
+    weighted = sum(piece.rate * piece.seconds for piece in paid)
+    formula = f"({' + '.join(f'p{place} * t{place}' for place in places)}) / ({' + '.join(f't{n}' for n in places)})"
+    return formula, weighted / sum(piece.seconds for piece in paid)
+
+
+def _unit_price(page: Page, evidence: Evidence, plan: Plan, item: bill.Item) -> str:
     """How the price of the unit follows from what was given."""
     page.let("price", item.unit_price, "", f"price of one {item.unit}")
     held = plan.commitment
@@ -96,6 +108,8 @@ def _unit_price(page: Page, plan: Plan, item: bill.Item) -> str:
     if held is not None:
         committed = "c + up / (G * Tc)" if held.upfront else "c"
         return f"over - ({committed})" if item.component == "commitment_overflow" else committed
+    if evidence.paid:
+        return mean_rate(page, evidence.paid)[0]
     if plan.rate.divisor == 1:
         return "price"
     page.let("node", plan.rate.numerator, "", "price of a node")
@@ -103,7 +117,9 @@ def _unit_price(page: Page, plan: Plan, item: bill.Item) -> str:
     return "node / g"
 
 
-def _price_source(plan: Plan) -> str:
+def _price_source(evidence: Evidence, plan: Plan) -> str:
+    if evidence.paid:
+        return "each rate for its time; or what on-demand costs more than spot"
     if plan.commitment is not None:
         return "committed price, with what is paid at once spread over the term"
     return "price of a node over its accelerators; or what on-demand costs more than spot"

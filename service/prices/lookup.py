@@ -1,7 +1,7 @@
 """One question, one rate: which offers fit, which of them holds on the day, and what there is instead."""
 
 import datetime
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import groupby, pairwise
 from typing import Any, Literal, TypeVar
@@ -20,6 +20,8 @@ STALE_AFTER_DAYS = 90
 MAX_BEATEN = 10
 _MAX_NAMED = 8
 _MAX_REMEMBERED = 4096
+MAX_CHANGES = 1000  # of a rate within one run
+_MAX_SIZES = 16  # of offers: with more of them, every GPU count is a question of its own
 
 # Accelerators of one host where they are not eight, the size of an HGX or OAM baseboard and of most clouds' instances.
 # One: NVIDIA GH200 datasheet (a superchip a node). Four: NVIDIA GB200/GB300 NVL72 compute tray (two superchips of two
@@ -96,6 +98,7 @@ class RateIndex:
             else:
                 tiers.setdefault(("egress", first.provider.casefold(), first.route), []).append(offer)  # type: ignore[arg-type]
         self._gpus = {key: tuple(offers) for key, offers in gpus.items()}
+        self._sizes = {key: _sizes(offers) for key, offers in gpus.items()}
         self._tiers = {key: tuple(offers) for key, offers in tiers.items()}
         self._choices: dict[Question, Choice | None] = {}
         self._told: dict[Any, Any] = {}
@@ -138,12 +141,19 @@ class RateIndex:
             found = self._told[key] = make()
         return found
 
-    def has_changes(self, rate: GpuRate) -> bool:
-        """Whether the offer of this rate has another one, or an end."""
-        for offer in self.offers(accelerator_of(rate), rate.purchase):
-            if any(one is rate for one in offer):
-                return len(offer) > 1 or rate.valid_to is not None
-        return False
+    def count_told_apart(
+        self, accelerator_id: str, purchase: str, gpu_count: float, gpus_per_node: int | None
+    ) -> Hashable:
+        """What of a GPU count the offers can tell: counts of which this is the same get the same answer."""
+        sizes = self._sizes.get((accelerator_id, purchase), ())
+        if len(sizes) > _MAX_SIZES:
+            return gpu_count
+        return min(gpu_count, _node(accelerator_id, gpus_per_node)), *[not gpu_count % size for size in sizes]
+
+    def offer_with(self, rate: GpuRate) -> GpuOffer:
+        """The offer that this rate of the index belongs to, the newest rate first."""
+        offers = self.offers(accelerator_of(rate), rate.purchase)
+        return next(offer for offer in offers if any(one is rate for one in offer))
 
 
 def choose(index: RateIndex, question: Question) -> Choice:
@@ -158,30 +168,68 @@ def choose(index: RateIndex, question: Question) -> Choice:
 def price_segments(
     index: RateIndex, question: Question, start_at: datetime.datetime, end_at: datetime.datetime
 ) -> tuple[Segment, ...]:
-    """The run cut where its rate changes. The offer is chosen once, on the first day: a run stays where it began.
+    """The run cut where its rate changes. The offer is chosen once, on the first day: a run stays where it began."""
+    first_day = start_at.astimezone(datetime.UTC).date()
+    chosen = choose(index, _on(question, first_day)).rate
+    return rate_segments(index.offer_with(chosen), chosen, first_day, start_at, end_at)
+
+
+def rate_segments(
+    offer: GpuOffer, chosen: GpuRate, as_of: datetime.date, start_at: datetime.datetime, end_at: datetime.datetime
+) -> tuple[Segment, ...]:
+    """The run cut where its offer changes after the day for which its rate was chosen; it begins with that rate.
 
     Dates are days in UTC. Where the offer ends, its last rate goes on, marked `ended`.
     """
-    first_day = start_at.astimezone(datetime.UTC).date()
-    chosen = choose(index, _on(question, first_day)).rate
-    offer = next(
-        offer
-        for offer in index.offers(question.accelerator_id, question.purchase)
-        if any(one is chosen for one in offer)
-    )
-    days = {day for rate in offer for day in (start_of(rate), rate.valid_to) if day is not None}
-    cuts = [moment for moment in map(_midnight, sorted(days)) if start_at < moment < end_at]
+    first, last = start_at.astimezone(datetime.UTC), end_at.astimezone(datetime.UTC)
+    days = [day for day in change_days(offer, as_of) if first < _midnight(day) < last]
+    if len(days) > MAX_CHANGES:
+        raise BrokenRule.at("start_at", f"The rate changes {len(days)} times until the run is over", "query")
     pieces: list[Segment] = []
     rate, ended = chosen, False
-    for start, end in pairwise([start_at, *cuts, end_at]):
+    for (start, end), found in zip(
+        pairwise([start_at, *map(_midnight, days), end_at]), _rates_on(offer, days), strict=True
+    ):
         if start is not start_at:
-            holding = _priced(holding_rates(offer, start.date()))
-            rate, ended = (min(holding, key=gpu_hour_cost), False) if holding else (rate, True)
+            rate, ended = (rate, True) if found is None else (found, False)
         if pieces and pieces[-1].rate is rate and pieces[-1].ended == ended:
             pieces[-1] = replace(pieces[-1], end=end)
         else:
             pieces.append(Segment(start, end, rate, ended))
-    return tuple(pieces) or (Segment(start_at, end_at, chosen, False),)
+    return tuple(pieces)
+
+
+def _rates_on(offer: GpuOffer, days: Sequence[datetime.date]) -> Iterator[GpuRate | None]:
+    """None for the start, then `rate_on` of each of these days, which ascend: what is over is looked at once."""
+    yield None
+    waiting = sorted(offer, key=_newest_and_cheapest_last)
+    begun: list[GpuRate] = []
+    place = 0
+    for day in days:
+        while place < len(waiting) and start_of(waiting[place]) <= day:
+            begun.append(waiting[place])
+            place += 1
+        while begun and begun[-1].valid_to is not None and begun[-1].valid_to <= day:
+            begun.pop()
+        if begun:
+            yield begun[-1] if begun[-1].price_per_gpu_hour is not None else None
+        else:
+            yield rate_on(offer, day)
+
+
+def _newest_and_cheapest_last(rate: GpuRate) -> tuple[datetime.date, bool, Decimal]:
+    known = rate.price_per_gpu_hour is not None
+    return start_of(rate), known, -gpu_hour_cost(rate) if known else Decimal(0)
+
+
+def change_days(offer: GpuOffer, after: datetime.date) -> list[datetime.date]:
+    """The days after this one on which a rate of the offer begins or ends."""
+    return sorted({day for rate in offer for day in (start_of(rate), rate.valid_to) if day is not None and day > after})
+
+
+def rate_on(offer: GpuOffer, day: datetime.date) -> GpuRate | None:
+    """The rate of an offer that holds on this day, of several the cheapest; None where it has ended or is unknown."""
+    return min(_priced(holding_rates(offer, day)), key=gpu_hour_cost, default=None)
 
 
 def storage_tiers(
@@ -227,8 +275,7 @@ def makes_cluster(offered_gpus: float | None, question: Question) -> bool:
     """
     if offered_gpus is None:
         return True
-    node = question.gpus_per_node or GPUS_PER_NODE.get(question.accelerator_id, DEFAULT_GPUS_PER_NODE)
-    return offered_gpus >= min(question.gpu_count, node)
+    return offered_gpus >= min(question.gpu_count, _node(question.accelerator_id, question.gpus_per_node))
 
 
 def age_days(rate: Rate, as_of: datetime.date, read_on: datetime.date | None) -> int | None:
@@ -248,6 +295,15 @@ def stale_note(rate: Rate, as_of: datetime.date, read_on: datetime.date | None) 
         f"The price of {rate.provider} was read {age} days before the day it is used for ({rate.source}); "
         "read it again before you rely on it.",
     )
+
+
+def _node(accelerator_id: str, gpus_per_node: int | None) -> int:
+    return gpus_per_node or GPUS_PER_NODE.get(accelerator_id, DEFAULT_GPUS_PER_NODE)
+
+
+def _sizes(offers: Iterable[GpuOffer]) -> tuple[float, ...]:
+    """How many GPUs these offers hold, each number once."""
+    return tuple({offer[0].gpu_count for offer in offers if offer[0].gpu_count is not None})
 
 
 def _choose(index: RateIndex, question: Question) -> Choice | None:
@@ -314,7 +370,7 @@ def _no_rate(index: RateIndex, question: Question) -> BrokenRule:
     if not index.purchases(question.accelerator_id):
         return BrokenRule.at(
             "gpu",
-            f"The table has no rate of {question.accelerator_id}. It has {_some(index.accelerators())}.",
+            f"The table has no rate of {question.accelerator_id}. It has {_some(_nearest(question, index))}.",
             "query",
         )
     left = [
@@ -364,6 +420,16 @@ def _told(rate: GpuRate) -> str:
     )
     unknown = ", price unknown" if rate.price_per_gpu_hour is None else ""
     return f"{rate.purchase} at {rate.provider} ({rate.region or 'any region'}{places}{term}{dates}{unknown})"
+
+
+def _nearest(question: Question, index: RateIndex) -> list[str]:
+    """The accelerators of the table, those first whose names begin alike."""
+
+    def shared(name: str) -> int:
+        pairs = zip(name, question.accelerator_id, strict=False)
+        return next((place for place, (one, other) in enumerate(pairs) if one != other), len(name))
+
+    return sorted(index.accelerators(), key=lambda name: (-shared(name), name))
 
 
 def _some(names: Iterable[str]) -> str:

@@ -48,6 +48,9 @@ class Snapshots:
         self._connected = connected
         self._latest: dict[str, Snapshot] = {}
         self._older: dict[int, Snapshot] = {}
+        self._numbered: dict[
+            tuple[str, int], int
+        ] = {}  # which of `_older`, until anything changes: names are used again
         self._changes = -1  # what `count_changes` said when `_latest` was made
         self._refreshing = asyncio.Lock()
         self._watched = False
@@ -61,9 +64,7 @@ class Snapshots:
         latest = self._latest.get(name_key(name))
         if latest is None or revision in (None, latest.revision):
             return latest
-        return next(
-            (old for old in self._older.values() if (old.table, old.revision) == (latest.table, revision)), None
-        )
+        return self._older.get(self._numbered.get((name_key(name), revision or 0), 0))
 
     def kept(self) -> Self | None:
         """These tables while somebody keeps them up to date, else None."""
@@ -78,8 +79,13 @@ class Snapshots:
         found = self.find(name, revision)
         if found is not None:
             return found
+        changes = self._changes
         async with self._connected() as connection:
-            return await self._read_older(connection, await store.get_revision(connection, name, revision))
+            wanted = await store.get_revision(connection, name, revision)
+            found = await self._read_older(connection, wanted)
+        if self._changes == changes:
+            self._numbered[name_key(name), wanted.number] = wanted.id
+        return found
 
     async def get_by_id(self, revision_id: int) -> Snapshot:
         """A revision by its id, whatever became of its table; NotFound."""
@@ -103,6 +109,7 @@ class Snapshots:
                     is_known = known is not None and known.revision_id == revision.id
                     latest[head.key] = known if known and is_known else await read_snapshot(connection, revision)
             self._latest = latest
+            self._numbered = {}
             self._changes = changes
 
     @asynccontextmanager
@@ -140,6 +147,7 @@ class Snapshots:
         self._older[revision.id] = known
         while len(self._older) > MAX_OLDER:
             del self._older[next(iter(self._older))]
+        self._numbered = {name: known_id for name, known_id in self._numbered.items() if known_id in self._older}
         return known
 
 

@@ -19,6 +19,7 @@ from service.money import MINOR_DIGITS
 from tests.support.detailed import REQUESTS
 from tests.support.explained import explained, money
 from tests.support.formulas import computed
+from tests.support.tables import list_prices
 
 _ALL = {f"example {name}": example["value"] for name, example in EXAMPLES.items()} | REQUESTS
 _NAMED_BY = ("component", "cause", "option", "field")
@@ -110,7 +111,7 @@ class TestEachRequest:
 
     def test_explaining_changes_nothing_else(self, request_: dict[str, Any]) -> None:
         answer = explained(request_)
-        plain = estimate(msgspec.convert(request_, EstimateRequest, dec_hook=money))
+        plain = estimate(msgspec.convert(request_, EstimateRequest, dec_hook=money), tables=list_prices())
         del answer["explanations"]
         assert answer == msgspec.json.decode(msgspec.json.encode(plain))
 

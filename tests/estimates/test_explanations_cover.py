@@ -12,6 +12,9 @@ from tests.support.explained import explained
 
 _FIELDS = {
     "assumptions[price.kwh_per_gpu_hour]": "value",
+    "assumptions[price.amount]": "value",
+    "assumptions[price.per_gpu_hour]": "value",
+    "assumptions[storage.price_per_gb_month]": "value",
     "assumptions[rework.hardware.burn_in_factor]": "value",
     "assumptions[scaling.efficiency_percent]": "value",
     "break_evens[reserved_against_on_demand]": "threshold_percent",
@@ -127,6 +130,9 @@ def test_a_part_of_a_formula_is_explained(name: str) -> None:
             "W * (1 + (i + p) / 100) / tau * M * exp(R / M) * (exp((tau + delta) / M) - 1)",
         ),
         ("GPU time of productive steps: unit price", "node / g"),
+        ("GPU time of productive steps: unit price", "(p1 * t1 + p2 * t2) / (t1 + t2)"),
+        ("Price of a GPU-hour", "p * x"),
+        ("Price of a GB-month", "(q1 * p1 + q2 * p2) / z"),
     ],
 )
 def test_a_formula_is_written_so(name: str, formula: str) -> None:

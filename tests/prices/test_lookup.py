@@ -15,8 +15,11 @@ from service.prices.lookup import (
     age_days,
     choose,
     egress_tiers,
+    gpu_hour_cost,
     holding_rates,
     price_segments,
+    rate_on,
+    rate_segments,
     stale_note,
     storage_tiers,
 )
@@ -199,6 +202,53 @@ def test_the_pieces_of_a_run_join_and_each_is_priced_as_on_its_days(
         last = (piece.end - datetime.timedelta(seconds=1)).date()
         for on in (piece.start.date(), last):
             assert choose(index, asked(as_of=on)).rate == piece.rate
+
+
+_DAYS = st.dates(datetime.date(2026, 1, 1), datetime.date(2026, 3, 1))
+_DATED = st.builds(
+    lambda price, begin, end, seen: gpu(
+        None if price is None else f"{price}.00",
+        valid_from=None if begin is None else f"{begin}",
+        valid_to=None if end is None else f"{end}",
+        seen_on=None if seen is None else f"{seen}",
+    ),
+    st.none() | st.integers(1, 9),
+    st.none() | _DAYS,
+    st.none() | _DAYS,
+    st.none() | _DAYS,
+)
+
+
+@given(st.lists(_DATED, min_size=1, max_size=8), _DAYS, st.integers(1, 90))
+def test_each_piece_has_the_rate_of_its_first_day_or_the_last_one_known(
+    rates: list[GpuRate], first_day: datetime.date, days: int
+) -> None:
+    offer = indexed(*rates).offers("h100-sxm-80gb", "on_demand")[0]
+    chosen = rate_on(offer, first_day)
+    if chosen is None:
+        return
+    start = datetime.datetime.combine(first_day, datetime.time(5), datetime.UTC)
+    end = start + datetime.timedelta(days=days)
+    pieces = rate_segments(offer, chosen, first_day, start, end)
+    assert (pieces[0].start, pieces[0].rate, pieces[-1].end) == (start, chosen, end)
+    held = chosen
+    for today in (first_day + datetime.timedelta(days=number) for number in range(1, days + 1)):
+        on = rate_on(offer, today)
+        held = on or held
+        noon = datetime.datetime.combine(today, datetime.time(1), datetime.UTC)
+        (piece,) = (piece for piece in pieces if piece.start <= noon < piece.end)
+        assert (gpu_hour_cost(piece.rate), piece.ended) == (gpu_hour_cost(held), on is None)
+
+
+def test_a_rate_that_changes_too_often_for_one_run_is_refused() -> None:
+    first = datetime.date(2026, 1, 1)
+    dated = [
+        gpu(f"{number % 7 + 1}.00", valid_from=f"{first + datetime.timedelta(days=number)}") for number in range(1100)
+    ]
+    index = indexed(*dated)
+    assert len(price_segments(index, asked(), moment("2026-01-01T00:00"), moment("2028-09-01T00:00"))) > 900
+    with pytest.raises(BrokenRule, match="1010 times"):
+        price_segments(index, asked(), moment("2026-01-01T00:00"), moment("2028-10-08T00:00"))
 
 
 def test_tiers_are_absolute_boundaries() -> None:

@@ -100,6 +100,23 @@ async def test_a_revision_is_found_by_its_id_after_its_table_is_gone(prepared: P
     assert again.index.find_choice(asked()) == held.index.find_choice(asked())
 
 
+async def test_a_name_that_is_used_again_never_finds_the_deleted_table(prepared: Prepared) -> None:
+    await prepared.revise("3.00")
+    deleted = await prepared.snapshots.get("ours", 1)
+    async with prepared.begin() as connection:
+        await store.delete_table(connection, "ours", _ANY_VERSION)
+    async with prepared.begin() as connection:
+        await store.save_table(connection, "ours", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
+    for price in ("8.00", "9.00"):
+        await prepared.revise(price)
+    await prepared.snapshots.refresh()
+    assert prepared.snapshots.find("ours", 1) is None
+    assert await prepared.snapshots.get_by_id(deleted.revision_id) is deleted
+    again = await prepared.snapshots.get("ours", 1)
+    assert again.revision_id != deleted.revision_id
+    assert prepared.snapshots.find("ours", 1) is again
+
+
 async def test_while_watched_a_change_is_seen_within_a_second(prepared: Prepared) -> None:
     async with prepared.snapshots.watched():
         assert prepared.snapshots.find("ours") is not None
