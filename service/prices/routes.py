@@ -15,13 +15,14 @@ from service.http.conditional import (
     STORED_CACHE,
     caching,
     conditional,
-    read_idempotency_key,
     read_preconditions,
     read_tags,
 )
 from service.http.encoding import encoded
+from service.http.once import read_once, said
 from service.http.openapi import About
 from service.http.paging import next_link
+from service.http.principal import actor_of, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON, Empty, Streamed
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
@@ -51,7 +52,6 @@ from service.prices.table_schemas import (
     RevisionQuery,
     RevisionWrite,
 )
-from service.storage.idempotency import Answer, Once, fingerprint_of
 
 Connect = Callable[[], AsyncIterator[AsyncConnection]]
 AnyRequest = Request[Any, Any, Any]
@@ -114,21 +114,30 @@ class FileRequest(FastRequest):
 @get(
     "/",
     operation_id="listPriceTables",
-    opt=About(query=PriceTableQuery, headers=("Link",), success="A page of price tables.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=PriceTableQuery, headers=("Link",), success="A page of price tables.", database=True
+    ).as_opt(),
 )
 async def list_price_tables(request: AnyRequest, reader: NamedDependency[AsyncConnection]) -> JSON[PriceTablePage]:
     """List price tables.
 
     Sorted by name unless asked otherwise; pages follow each other by cursor.
     """
-    page = await store.list_tables(reader, _tables_query(request))
+    page = await store.list_tables(reader, project_of(request), _tables_query(request))
     return JSON(encoded(page), headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
 
 
 @get(
     "/{name:str}",
     operation_id="getPriceTable",
-    opt=About(conditional="read", success="The price table.", database=True, errors=("422",), links=_LINKS).as_opt(),
+    opt=About(
+        scope="prices:read",
+        conditional="read",
+        success="The price table.",
+        database=True,
+        errors=("422",),
+        links=_LINKS,
+    ).as_opt(),
 )
 async def get_price_table(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -137,7 +146,7 @@ async def get_price_table(
 
     With its newest revision, and with what it is known not to know.
     """
-    found = await store.get_table(reader, _name(name))
+    found = await store.get_table(reader, project_of(request), _name(name))
     return conditional(request, found.body, found.etag, STORED_CACHE)
 
 
@@ -145,6 +154,7 @@ async def get_price_table(
     "/{name:str}",
     operation_id="putPriceTable",
     opt=About(
+        scope="prices:write",
         conditional="write",
         headers=("ETag",),
         success="Replaced.",
@@ -163,7 +173,7 @@ async def put_price_table(
     Its rates come in revisions. Replacing needs If-Match (428 without it, 412 when stale); `If-None-Match: *` creates
     only. The currency is fixed once there is a revision.
     """
-    saved = await store.save_table(writer, _name(name), data, read_preconditions(request))
+    saved = await store.save_table(writer, actor_of(request), _name(name), data, read_preconditions(request))
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
         headers.append((b"location", operations.table_path(_name(name)).encode()))
@@ -173,7 +183,9 @@ async def put_price_table(
 @patch(
     "/{name:str}",
     operation_id="patchPriceTable",
-    opt=About(conditional="write", headers=("ETag",), success="Changed.", database=True, errors=("409",)).as_opt(),
+    opt=About(
+        scope="prices:write", conditional="write", headers=("ETag",), success="Changed.", database=True, errors=("409",)
+    ).as_opt(),
 )
 async def patch_price_table(
     request: AnyRequest, name: Name, data: JSONBody[PriceTablePatch], writer: NamedDependency[AsyncConnection]
@@ -182,14 +194,16 @@ async def patch_price_table(
 
     A JSON merge patch; needs If-Match. Revisions stay as they are.
     """
-    saved = await store.patch_table(writer, _name(name), data, read_preconditions(request))
+    saved = await store.patch_table(writer, actor_of(request), _name(name), data, read_preconditions(request))
     return JSON(saved.body, 200, [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)])
 
 
 @delete(
     "/{name:str}",
     operation_id="deletePriceTable",
-    opt=About(conditional="write", success="Deleted.", database=True, errors=("409", "422")).as_opt(),
+    opt=About(
+        scope="prices:write", conditional="write", success="Deleted.", database=True, errors=("409", "422")
+    ).as_opt(),
 )
 async def delete_price_table(request: AnyRequest, name: Name, writer: NamedDependency[AsyncConnection]) -> None:
     """Delete a price table.
@@ -197,28 +211,34 @@ async def delete_price_table(request: AnyRequest, name: Name, writer: NamedDepen
     Needs If-Match; 409 while something uses it. Its name is free again, its revisions stay readable by their ids, and
     it can be restored.
     """
-    await store.delete_table(writer, _name(name), read_preconditions(request))
+    await store.delete_table(writer, actor_of(request), _name(name), read_preconditions(request))
 
 
 @post(
     "/{name:str}/restore",
     status_code=200,
     operation_id="restorePriceTable",
-    opt=About(headers=("ETag",), success="Restored.", database=True, errors=("409", "422")).as_opt(),
+    opt=About(
+        scope="prices:write", headers=("ETag",), success="Restored.", database=True, errors=("409", "422")
+    ).as_opt(),
 )
-async def restore_price_table(name: Name, writer: NamedDependency[AsyncConnection]) -> JSON[PriceTable]:
+async def restore_price_table(
+    request: AnyRequest, name: Name, writer: NamedDependency[AsyncConnection]
+) -> JSON[PriceTable]:
     """Restore a deleted price table.
 
     The one that was deleted last under this name, with all its revisions; 409 if the name is taken again.
     """
-    restored = await store.restore_table(writer, _name(name))
+    restored = await store.restore_table(writer, actor_of(request), _name(name))
     return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 
 @get(
     "/{name:str}/revisions",
     operation_id="listPriceRevisions",
-    opt=About(query=RevisionQuery, headers=("Link",), success="A page of revisions.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=RevisionQuery, headers=("Link",), success="A page of revisions.", database=True
+    ).as_opt(),
 )
 async def list_price_revisions(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -227,7 +247,7 @@ async def list_price_revisions(
 
     The newest first. A revision never changes.
     """
-    page = await store.list_revisions(reader, _name(name), _revisions_query(request))
+    page = await store.list_revisions(reader, project_of(request), _name(name), _revisions_query(request))
     return JSON(encoded(page), headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
 
 
@@ -236,6 +256,7 @@ async def list_price_revisions(
     status_code=200,
     operation_id="createPriceRevision",
     opt=About(
+        scope="prices:write",
         conditional="add",
         idempotent=True,
         headers=("ETag",),
@@ -253,14 +274,18 @@ async def create_price_revision(
     All rates of the table, as they stand from now on; the older revisions stay. The same rates in any order make no new
     revision. Larger tables are imported. With If-Match only if nobody has changed the table.
     """
-    once = await _once(request)
-    return _said(await operations.write_revision(prices, _name(name), data, read_preconditions(request), once))
+    once = await read_once(request)
+    return said(
+        await operations.write_revision(prices, actor_of(request), _name(name), data, read_preconditions(request), once)
+    )
 
 
 @get(
     "/{name:str}/revisions/{number:int}",
     operation_id="getPriceRevision",
-    opt=About(conditional="read", success="The revision.", database=True, errors=("422",)).as_opt(),
+    opt=About(
+        scope="prices:read", conditional="read", success="The revision.", database=True, errors=("422",)
+    ).as_opt(),
 )
 async def get_price_revision(
     request: AnyRequest, name: Name, number: Number, reader: NamedDependency[AsyncConnection]
@@ -269,7 +294,7 @@ async def get_price_revision(
 
     Who made it when, from what, and how many rates it holds; the rates themselves are under rates and export.
     """
-    revision = await store.get_revision(reader, _name(name), number)
+    revision = await store.get_revision(reader, project_of(request), _name(name), number)
     return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
 
 
@@ -278,7 +303,12 @@ async def get_price_revision(
     operation_id="exportPriceRevision",
     media_type=CSV_TYPE,
     opt=About(
-        conditional="read", success="The rates as CSV.", database=True, errors=("422",), content=_CSV_ANSWER
+        scope="prices:read",
+        conditional="read",
+        success="The rates as CSV.",
+        database=True,
+        errors=("422",),
+        content=_CSV_ANSWER,
     ).as_opt(),
 )
 async def export_price_revision(
@@ -289,7 +319,7 @@ async def export_price_revision(
     All its rates as CSV, which an import reads back to the same revision.
     """
     async with prices.connected() as connection:
-        revision = await store.get_revision(connection, _name(name), number)
+        revision = await store.get_revision(connection, project_of(request), _name(name), number)
     return _exported(request, prices, revision)
 
 
@@ -299,6 +329,8 @@ async def export_price_revision(
     operation_id="importPrices",
     request_class=FileRequest,
     opt=About(
+        scope="prices:write",
+        rate="imports",
         query=ImportQuery,
         conditional="add",
         idempotent=True,
@@ -317,19 +349,16 @@ async def import_prices(request: AnyRequest, name: Name, prices: NamedDependency
     """
     asked = _import_query(request)
     _require_file(request)
-    once = None if asked.dry_run else await _once(request)
     async with prices.connected() as connection:
-        head = await store.get_head(connection, _name(name))
-    return _said(
+        head = await store.get_head(connection, project_of(request), _name(name))
+    options = _options(asked, head.currency)
+    if asked.dry_run:
+        return said(await operations.try_file(head.name, await request.body(), options))
+    once = await read_once(request)
+    body, preconditions = await request.body(), read_preconditions(request)
+    return said(
         await operations.import_file(
-            prices,
-            head.name,
-            await request.body(),
-            _options(asked, head.currency),
-            _beside(asked),
-            read_preconditions(request),
-            once,
-            dry_run=asked.dry_run,
+            prices, actor_of(request), head.name, body, options, _beside(asked), preconditions, once
         )
     )
 
@@ -337,7 +366,9 @@ async def import_prices(request: AnyRequest, name: Name, prices: NamedDependency
 @get(
     "/{name:str}/rates",
     operation_id="listRates",
-    opt=About(query=RateQuery, headers=("Link",), success="A page of rates.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=RateQuery, headers=("Link",), success="A page of rates.", database=True
+    ).as_opt(),
 )
 async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]) -> JSON[RatePage]:
     """List rates.
@@ -345,7 +376,9 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
     Of the newest revision or of another, by filters that all must hold; by offer, and of one offer the newest first.
     """
     asked = _rates_query(request)
-    revision = await store.get_revision(reader, _name(name), None if asked.revision is UNSET else asked.revision)
+    revision = await store.get_revision(
+        reader, project_of(request), _name(name), None if asked.revision is UNSET else asked.revision
+    )
     accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
     page = await rate_store.list_rates(reader, revision, asked, accelerator)
     return JSON(page.body, headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
@@ -354,7 +387,7 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
 @get(
     "/{name:str}/choice",
     operation_id="chooseRate",
-    opt=About(query=ChoiceQuery, success="The rate.", database=True).as_opt(),
+    opt=About(scope="prices:read", query=ChoiceQuery, success="The rate.", database=True).as_opt(),
 )
 async def choose_rate(request: AnyRequest, name: Name, prices: NamedDependency[Prices]) -> JSON[RateChoice]:
     """Choose a rate.
@@ -363,13 +396,18 @@ async def choose_rate(request: AnyRequest, name: Name, prices: NamedDependency[P
     of these the most specific, then the cheapest. With the candidates that it was better than; where there is none, the
     problem names what there is instead.
     """
-    return JSON(encoded(await operations.choose_rate(prices, _name(name), _choice_query(request))), headers=_PRIVATE)
+    return JSON(
+        encoded(await operations.choose_rate(prices, project_of(request), _name(name), _choice_query(request))),
+        headers=_PRIVATE,
+    )
 
 
 @get(
     "/{name:str}/history",
     operation_id="listRateHistory",
-    opt=About(query=HistoryQuery, headers=("Link",), success="A page of rates over time.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=HistoryQuery, headers=("Link",), success="A page of rates over time.", database=True
+    ).as_opt(),
 )
 async def list_rate_history(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -379,7 +417,7 @@ async def list_rate_history(
     The rates that pass the filters in every revision of the table, the newest revision first.
     """
     asked = _history_query(request)
-    head = await store.get_head(reader, _name(name))
+    head = await store.get_head(reader, project_of(request), _name(name))
     accelerator = None if asked.gpu is UNSET else operations.accelerator_key(asked.gpu)
     page = await rate_store.list_history(reader, head, asked, accelerator)
     return JSON(page.body, headers=(*caching(STORED_CACHE), *next_link(request, page.next_cursor)))
@@ -388,7 +426,9 @@ async def list_rate_history(
 @get(
     "/{name:str}/comparison",
     operation_id="comparePriceRevisions",
-    opt=About(query=ComparisonQuery, headers=("Link",), success="What changed.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=ComparisonQuery, headers=("Link",), success="What changed.", database=True
+    ).as_opt(),
 )
 async def compare_price_revisions(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -398,9 +438,9 @@ async def compare_price_revisions(
     What was added, removed or changed between them, with the change of the price in percent.
     """
     asked = _comparison_query(request)
-    to = await store.get_revision(reader, _name(name), None if asked.to is UNSET else asked.to)
+    to = await store.get_revision(reader, project_of(request), _name(name), None if asked.to is UNSET else asked.to)
     before = await store.get_revision(
-        reader, _name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
+        reader, project_of(request), _name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
     )
     found = await comparison.compare_revisions(reader, before, to, asked)
     return JSON(encoded(found), headers=(*caching(STORED_CACHE), *next_link(request, found.next_cursor)))
@@ -409,7 +449,9 @@ async def compare_price_revisions(
 @get(
     "/{revision_id:int}",
     operation_id="getPriceRevisionById",
-    opt=About(conditional="read", success="The revision.", database=True, errors=("422",)).as_opt(),
+    opt=About(
+        scope="prices:read", conditional="read", success="The revision.", database=True, errors=("422",)
+    ).as_opt(),
 )
 async def get_price_revision_by_id(
     request: AnyRequest, revision_id: RevisionId, reader: NamedDependency[AsyncConnection]
@@ -418,7 +460,7 @@ async def get_price_revision_by_id(
 
     Whatever became of its table: what was priced with it stays explained.
     """
-    revision = await store.get_revision_by_id(reader, revision_id)
+    revision = await store.get_revision_by_id(reader, project_of(request), revision_id)
     return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
 
 
@@ -427,7 +469,12 @@ async def get_price_revision_by_id(
     operation_id="exportPriceRevisionById",
     media_type=CSV_TYPE,
     opt=About(
-        conditional="read", success="The rates as CSV.", database=True, errors=("422",), content=_CSV_ANSWER
+        scope="prices:read",
+        conditional="read",
+        success="The rates as CSV.",
+        database=True,
+        errors=("422",),
+        content=_CSV_ANSWER,
     ).as_opt(),
 )
 async def export_price_revision_by_id(
@@ -438,7 +485,7 @@ async def export_price_revision_by_id(
     All its rates as CSV, whatever became of its table.
     """
     async with prices.connected() as connection:
-        revision = await store.get_revision_by_id(connection, revision_id)
+        revision = await store.get_revision_by_id(connection, project_of(request), revision_id)
     return _exported(request, prices, revision)
 
 
@@ -452,21 +499,6 @@ def _exported(request: AnyRequest, prices: Prices, revision: Revision) -> Respon
         return Empty(304, ((b"etag", etag.encode()), *_PRIVATE))
     headers = ((b"etag", etag.encode()), *_PRIVATE)
     return Streamed(operations.export(prices, revision, write_rates), headers, f"{CSV_TYPE}; charset=utf-8".encode())
-
-
-def _said(answer: Answer) -> JSON[Any]:
-    headers = [(name.encode(), value.encode()) for name, value in answer.headers]
-    return JSON(answer.body, answer.status, [*headers, *_PRIVATE])
-
-
-async def _once(request: AnyRequest) -> Once | None:
-    """The request's key with a digest of all that is asked; None without a key."""
-    key = read_idempotency_key(request)
-    if key is None:
-        return None
-    scope = request.scope
-    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], await request.body())
-    return Once(key, fingerprint_of(*parts))
 
 
 def _require_file(request: AnyRequest) -> None:
