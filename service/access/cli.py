@@ -1,8 +1,10 @@
 """Projects and keys on a terminal: how the first key comes to be, and how the last one goes."""
 
 import datetime
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -27,6 +29,8 @@ def at_terminal(project_id: int) -> Actor:
 
 async def create_project(database_url: str, name: str, description: str) -> Project:
     """A new project."""
+    if forbidden_in(description):
+        raise StartupError("--description: it holds a control character")
     async with _writing(database_url) as connection:
         write = ProjectWrite(_named(name, "project"), description)
         return (await store.add_project(connection, at_terminal(DEFAULT_PROJECT_ID), write)).project
@@ -34,15 +38,8 @@ async def create_project(database_url: str, name: str, description: str) -> Proj
 
 async def list_projects(database_url: str) -> Sequence[Project]:
     """All of them."""
-    listed: list[Project] = []
     async with _writing(database_url) as connection:
-        query = PageQuery(MAX_LIMIT)
-        while True:
-            page = await store.list_projects(connection, None, query)
-            listed += page.items
-            if page.next_cursor is None:
-                return listed
-            query = PageQuery(MAX_LIMIT, page.next_cursor)
+        return await _all(partial(store.list_projects, connection, None))
 
 
 async def create_key(
@@ -71,16 +68,9 @@ async def create_key(
 
 async def list_keys(database_url: str, project: str) -> Sequence[ApiKey]:
     """All of a project's that were not revoked."""
-    listed: list[ApiKey] = []
     async with _writing(database_url) as connection:
         project_id = (await store.get_project(connection, project, None)).id
-        query = PageQuery(MAX_LIMIT)
-        while True:
-            page = await store.list_keys(connection, project_id, query)
-            listed += page.items
-            if page.next_cursor is None:
-                return listed
-            query = PageQuery(MAX_LIMIT, page.next_cursor)
+        return await _all(partial(store.list_keys, connection, project_id))
 
 
 async def revoke_key(database_url: str, key_id: str) -> None:
@@ -119,6 +109,16 @@ def keys_table(keys: Sequence[ApiKey]) -> str:
 def projects_table(projects: Sequence[Project]) -> str:
     """Projects to read, one a line."""
     return _table([("name", "description"), *((one.name, " ".join(one.description.split())) for one in projects)])
+
+
+async def _all(page_of: Callable[[PageQuery], Awaitable[Any]]) -> list[Any]:
+    """What a list has on all its pages."""
+    page = await page_of(PageQuery(MAX_LIMIT))
+    listed = list(page.items)
+    while page.next_cursor is not None:
+        page = await page_of(PageQuery(MAX_LIMIT, page.next_cursor))
+        listed += page.items
+    return listed
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
