@@ -4,15 +4,15 @@ import logging
 from contextvars import ContextVar
 from typing import Any
 
-# The request that is being answered, so that every line it causes can be found.
-REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="-")
+# The request that is being answered, so that every line it causes can be found; in bytes, as it comes and goes.
+REQUEST_ID: ContextVar[bytes] = ContextVar("request_id", default=b"-")
 
 
 class OneLine(logging.Formatter):
     """A message on one line: text from outside cannot begin a line of its own. Tracebacks follow indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        record.request_id = REQUEST_ID.get()
+        record.request_id = REQUEST_ID.get().decode()
         first, *rest = super().format(record).splitlines() or [""]
         return "\n".join([first, *(f"    {line}" for line in rest)])
 

@@ -55,24 +55,24 @@ class Edge(Litestar):
         await super().__call__(scope, receive, send)
 
 
-def _ids() -> Callable[[], str]:
+def _ids() -> Callable[[], bytes]:
     """Ids that no other process makes: UUIDs of version 8, random but for the counter at their end (RFC 9562)."""
     a, b, c = secrets.token_hex(4), secrets.token_hex(2), secrets.token_hex(3)
-    start = f"{a}-{b}-8{c[:3]}-a{c[3:]}-"
+    form = f"{a}-{b}-8{c[:3]}-a{c[3:]}-%012x".encode()
     number = count()
-    return lambda: f"{start}{next(number):012x}"
+    return lambda: form % next(number)
 
 
-def _sent_id(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def _sent_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
     """The caller's own id, if it is one that may stand in a header and in a line of the log."""
     for name, value in headers:
         if name == REQUEST_ID_HEADER:
-            return value.decode() if _REQUEST_ID.fullmatch(value) else None
+            return value if _REQUEST_ID.fullmatch(value) else None
     return None
 
 
-def _with_id(send: Send, request_id: str) -> Send:
-    header = (REQUEST_ID_HEADER, request_id.encode())
+def _with_id(send: Send, request_id: bytes) -> Send:
+    header = (REQUEST_ID_HEADER, request_id)
 
     def send_with_id(message: Any) -> Any:  # no coroutine of its own: this is on every request's way
         if message["type"] == "http.response.start":

@@ -51,8 +51,8 @@ def project_of(request: Request[Any, Any, Any]) -> int:
 def actor_of(request: Request[Any, Any, Any]) -> Actor:
     """Who writes, as the audit log has it."""
     principal = principal_of(request)
-    request_id: str = request.scope["request_id"]  # type: ignore[typeddict-item]  # ours
-    return Actor(principal.project_id, principal.key_id, principal.name, request_id)
+    request_id: bytes = request.scope["request_id"]  # type: ignore[typeddict-item]  # ours
+    return Actor(principal.project_id, principal.key_id, principal.name, request_id.decode())
 
 
 def administers_instance(principal: Principal) -> bool:

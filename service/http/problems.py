@@ -237,7 +237,7 @@ def on_any(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]
 def _failure_of(scope: Any) -> str:
     """A failure's name: the request's id, if that is a UUID."""
     try:
-        return uuid.UUID(scope["request_id"]).urn
+        return uuid.UUID(scope["request_id"].decode()).urn
     except (KeyError, ValueError):
         return uuid.uuid4().urn
 

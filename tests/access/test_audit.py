@@ -103,7 +103,7 @@ async def test_without_keys_it_was_somebody_here(api: httpx.AsyncClient) -> None
 
 async def test_what_an_object_was_before_is_what_it_became(keyed_api: httpx.AsyncClient) -> None:
     for description in ("a", "b"):
-        body = {"request": {}, "description": description}
+        body: dict[str, Any] = {"request": {}, "description": description}
         await keyed_api.put("/v1/scenarios/run", json=body, headers=ANY if description == "b" else {})
     await keyed_api.delete("/v1/scenarios/run", headers=ANY)
     await keyed_api.post("/v1/scenarios/run/restore")

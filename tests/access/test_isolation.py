@@ -155,7 +155,7 @@ async def test_what_is_searched_for_is_there_for_its_own_project(world: World) -
 
 async def test_a_cursor_of_another_project_is_none(world: World) -> None:
     for path, other in (("/v1/scenarios", "run"), ("/v1/price-tables", "table"), ("/v1/audit-log", "")):
-        body = {"request": {}} if path == "/v1/scenarios" else {"currency": "USD"}
+        body: dict[str, Any] = {"request": {}} if path == "/v1/scenarios" else {"currency": "USD"}
         for headers in (world.mine, world.theirs):
             for name in ("a", "b") if other else ():
                 await world.api.put(f"{path}/{other}-{name}", json=body, headers=headers)

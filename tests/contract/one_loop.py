@@ -1,6 +1,7 @@
 """An ASGI application on one event loop of its own, whatever loops its callers come from.
 
-The fuzzer runs each case on a fresh loop; database connections belong to the loop that opened them.
+The fuzzer runs each case on a fresh loop; database connections belong to the loop that opened them, and so does what an
+application keeps running beside its requests: here it starts and ends without any of that.
 """
 
 import asyncio
@@ -18,8 +19,10 @@ class OnOneLoop:
         self.thread.start()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            for event in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{event}.complete"})
             return
         incoming = []
         more = True

@@ -17,10 +17,10 @@ async def make_key(url: str, *scopes: Scope, project: str = "default", name: str
     return token
 
 
-def make_key_now(url: str, *scopes: Scope, project: str = "default") -> str:
+def make_key_now(url: str, *scopes: Scope, project: str = "default", name: str = "a test") -> str:
     """The same outside of any event loop, or inside of one that must not be used."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, make_key(url, *scopes, project=project)).result()
+        return thread.submit(asyncio.run, make_key(url, *scopes, project=project, name=name)).result()
 
 
 async def make_project(url: str, name: str) -> None:
