@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -33,11 +33,12 @@ class Edge(Litestar):
     def __init__(self, *arguments: Any, everybody: Principal | None = None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._everybody = everybody
-        self._new_id = _ids()
+        self._form_of_ids = _form_of_ids()
+        self._numbers = count()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == ScopeType.HTTP:
-            request_id = _sent_id(scope["headers"]) or self._new_id()
+            request_id = self._id_of(scope["headers"])
             scope["request_id"] = request_id
             REQUEST_ID.set(request_id)
             send = _with_id(send, request_id)
@@ -54,21 +55,20 @@ class Edge(Litestar):
                 return
         await super().__call__(scope, receive, send)
 
+    def _id_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """The caller's own id, if it is one that may stand in a header and in a line of the log; else a new one."""
+        for name, value in headers:
+            if name == REQUEST_ID_HEADER:
+                if _REQUEST_ID.fullmatch(value):
+                    return value
+                break
+        return self._form_of_ids % next(self._numbers)
 
-def _ids() -> Callable[[], bytes]:
-    """Ids that no other process makes: UUIDs of version 8, random but for the counter at their end (RFC 9562)."""
+
+def _form_of_ids() -> bytes:
+    """Ids that no other process makes: UUIDs of version 8, random but for the number at their end (RFC 9562)."""
     a, b, c = secrets.token_hex(4), secrets.token_hex(2), secrets.token_hex(3)
-    form = f"{a}-{b}-8{c[:3]}-a{c[3:]}-%012x".encode()
-    number = count()
-    return lambda: form % next(number)
-
-
-def _sent_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """The caller's own id, if it is one that may stand in a header and in a line of the log."""
-    for name, value in headers:
-        if name == REQUEST_ID_HEADER:
-            return value if _REQUEST_ID.fullmatch(value) else None
-    return None
+    return f"{a}-{b}-8{c[:3]}-a{c[3:]}-%012x".encode()
 
 
 def _with_id(send: Send, request_id: bytes) -> Send:

@@ -33,9 +33,9 @@ class Served:
         self.directory = Path(tempfile.mkdtemp(prefix="traincost-contract-"))
         self.url = f"sqlite+aiosqlite:///{self.directory / 'traincost.db'}"
         self.headers: dict[str, str] = {}
-        without_limit = dict.fromkeys(("rate_estimates", "rate_reads", "rate_writes", "rate_imports"), 0)
-        auth: Any = "on" if kind == KEYED else "off"
-        self.served = create_app(Settings(database_url=self.url, auth=auth, **without_limit))
+        settings: dict[str, Any] = dict.fromkeys(("rate_estimates", "rate_reads", "rate_writes", "rate_imports"), 0)
+        settings["auth"] = "on" if kind == KEYED else "off"
+        self.served = create_app(Settings(database_url=self.url, **settings))
         self.app = OnOneLoop(self.served)
         config = SchemathesisConfig.from_str(config_text(kind))
         self.schema: Any = schemathesis.openapi.from_asgi("/openapi.json", self.app, config=config)

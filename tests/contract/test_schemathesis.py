@@ -20,7 +20,7 @@ def _database() -> Iterator[None]:
     SERVED.close()
 
 
-@SERVED.schema.parametrize()
+@SERVED.schema.parametrize()  # type: ignore[untyped-decorator]  # the fuzzer's
 def test_every_operation_keeps_its_contract(case: schemathesis.Case[Any]) -> None:
     case.call_and_validate()
 
