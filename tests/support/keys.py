@@ -35,6 +35,6 @@ def bearer(token: str) -> dict[str, str]:
 
 def code(answer: httpx.Response) -> str:
     """The kind of a problem."""
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    assert answer.headers["content-type"] == "application/problem+json", answer.text[:500]
     kind: str = answer.json()["type"]
     return kind.removeprefix("/errors/")
