@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from service.app import create_app
 from service.settings import Settings
 from service.storage.schema import migrate
+from tests.support.keys import bearer, make_key
 from tests.support.postgres import Postgres
 from tests.support.server import Server
 
@@ -91,6 +92,14 @@ async def api(new_database: NewDatabase) -> AsyncIterator[httpx.AsyncClient]:
 async def stored_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """The service in process, on both databases."""
     async with client_of(database_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def keyed_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """The service in process, on both databases, asking for keys; the client has one with every scope."""
+    async with client_of(database_url, auth="on") as client:
+        client.headers.update(bearer(await make_key(database_url)))
         yield client
 
 

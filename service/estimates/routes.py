@@ -71,6 +71,7 @@ _CACHEABLE = ((b"cache-control", b"public, max-age=3600"),)
 router = Router(
     "/v1/estimates",
     route_handlers=[get_classic_estimate, create_estimate],
+    opt={"scope": "estimates:run", "rate": "estimates"},
     dto=StrictBody,
     request_class=FastRequest,
     tags=["Estimates"],

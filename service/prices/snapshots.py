@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 class Snapshot(Struct, frozen=True):
     """One revision's rates in memory. It never changes."""
 
+    project_id: int
     table: str
     currency: str
     revision: int
@@ -46,7 +47,7 @@ class Snapshots:
 
     def __init__(self, connected: Connected) -> None:
         self._connected = connected
-        self._latest: dict[str, Snapshot] = {}
+        self._latest: dict[tuple[int, str], Snapshot] = {}
         self._older: dict[int, Snapshot] = {}
         self._changes = -1  # what `count_changes` said when `_latest` was made
         self._refreshing = asyncio.Lock()
@@ -56,34 +57,36 @@ class Snapshots:
         """The framework copies its handlers with what they hold; this is shared, never copied."""
         return self
 
-    def find(self, name: str, revision: int | None = None) -> Snapshot | None:
+    def find(self, project_id: int, name: str, revision: int | None = None) -> Snapshot | None:
         """The newest revision of a table, or one of this number if it is in memory; None otherwise. No database."""
-        latest = self._latest.get(name_key(name))
+        key = name_key(name)
+        latest = self._latest.get((store.owner_of(project_id, key), key))
         if latest is None or revision in (None, latest.revision):
             return latest
-        return next(
-            (old for old in self._older.values() if (old.table, old.revision) == (latest.table, revision)), None
-        )
+        wanted = (latest.project_id, latest.table, revision)
+        return next((old for old in self._older.values() if (old.project_id, old.table, old.revision) == wanted), None)
 
-    async def get(self, name: str, revision: int | None = None) -> Snapshot:
+    async def get(self, project_id: int, name: str, revision: int | None = None) -> Snapshot:
         """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
-        found = self.find(name, revision)
+        found = self.find(project_id, name, revision)
         if found is not None and (self._watched or revision is not None):
             return found
         await self.refresh()
-        found = self.find(name, revision)
+        found = self.find(project_id, name, revision)
         if found is not None:
             return found
         async with self._connected() as connection:
-            return await self._read_older(connection, await store.get_revision(connection, name, revision))
+            older = await store.get_revision(connection, project_id, name, revision)
+            return await self._read_older(connection, project_id, older)
 
-    async def get_by_id(self, revision_id: int) -> Snapshot:
+    async def get_by_id(self, project_id: int, revision_id: int) -> Snapshot:
         """A revision by its id, whatever became of its table; NotFound."""
         for known in (*self._latest.values(), *self._older.values()):
-            if known.revision_id == revision_id:
+            if known.revision_id == revision_id and known.project_id == _owner(project_id, known.table):
                 return known
         async with self._connected() as connection:
-            return await self._read_older(connection, await revision_store.get_revision_by_id(connection, revision_id))
+            older = await revision_store.get_revision_by_id(connection, project_id, revision_id)
+            return await self._read_older(connection, project_id, older)
 
     async def refresh(self) -> None:
         """Bring what is held up to what the database says now; one small statement if nothing has changed."""
@@ -91,13 +94,16 @@ class Snapshots:
             changes = await store.count_changes(connection)
             if changes == self._changes:
                 return
-            latest: dict[str, Snapshot] = {}
+            latest: dict[tuple[int, str], Snapshot] = {}
             for head in await store.list_heads(connection):
                 revision = await revision_store.find_latest(connection, head.id)
                 if revision is not None:
-                    known = self._latest.get(head.key)
+                    place = (head.project_id, head.key)
+                    known = self._latest.get(place)
                     is_known = known is not None and known.revision_id == revision.id
-                    latest[head.key] = known if known and is_known else await read_snapshot(connection, revision)
+                    latest[place] = (
+                        known if known and is_known else await read_snapshot(connection, head.project_id, revision)
+                    )
             self._latest = latest
             self._changes = changes
 
@@ -131,15 +137,21 @@ class Snapshots:
             else:
                 self._watched = True
 
-    async def _read_older(self, connection: AsyncConnection, revision: Revision) -> Snapshot:
-        known = self._older.pop(revision.id, None) or await read_snapshot(connection, revision)
+    async def _read_older(self, connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
+        owner = _owner(project_id, revision.table)
+        known = self._older.pop(revision.id, None) or await read_snapshot(connection, owner, revision)
         self._older[revision.id] = known
         while len(self._older) > MAX_OLDER:
             del self._older[next(iter(self._older))]
         return known
 
 
-async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snapshot:
+def _owner(project_id: int, table: str) -> int:
+    """The project that has the table which a project sees under this name."""
+    return store.owner_of(project_id, name_key(table))
+
+
+async def read_snapshot(connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
     """A revision from the database, decoded in a thread so that requests go on being answered."""
     pool: dict[Any, Any] = {}
     rates: list[Rate] = []
@@ -149,7 +161,14 @@ async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snap
         raise NotFound.named("complete price revision", str(revision.id), "revision_id")
     index = await aside(RateIndex, rates)
     return Snapshot(
-        revision.table, revision.currency, revision.number, revision.id, revision.as_of, revision.rate_count, index
+        project_id,
+        revision.table,
+        revision.currency,
+        revision.number,
+        revision.id,
+        revision.as_of,
+        revision.rate_count,
+        index,
     )
 
 

@@ -13,6 +13,7 @@ from service.http.conditional import STORED_CACHE, caching, conditional, read_pr
 from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.paging import next_link
+from service.http.principal import actor_of, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
@@ -66,7 +67,9 @@ _LINKS = {
 @get(
     "/",
     operation_id="listScenarios",
-    opt=About(query=ScenarioQuery, headers=("Link",), success="A page of scenarios.", database=True).as_opt(),
+    opt=About(
+        scope="scenarios:read", query=ScenarioQuery, headers=("Link",), success="A page of scenarios.", database=True
+    ).as_opt(),
 )
 async def list_scenarios(
     request: Request[Any, Any, Any],
@@ -76,7 +79,7 @@ async def list_scenarios(
 
     In a stable order, a page at a time.
     """
-    page = await store.list_scenarios(reader, _read_query(request))
+    page = await store.list_scenarios(reader, project_of(request), _read_query(request))
     headers = (*caching(STORED_CACHE), *next_link(request, page.next_cursor))
     return JSON(encoded(page), headers=headers)
 
@@ -84,7 +87,14 @@ async def list_scenarios(
 @get(
     "/{name:str}",
     operation_id="getScenario",
-    opt=About(conditional="read", success="The scenario.", database=True, errors=("422",), links=_LINKS).as_opt(),
+    opt=About(
+        scope="scenarios:read",
+        conditional="read",
+        success="The scenario.",
+        database=True,
+        errors=("422",),
+        links=_LINKS,
+    ).as_opt(),
 )
 async def get_scenario(
     request: Request[Any, Any, Any], name: Name, reader: NamedDependency[AsyncConnection]
@@ -93,7 +103,7 @@ async def get_scenario(
 
     With the answer that was computed when it was saved, unchanged since.
     """
-    found = await store.get_scenario(reader, _name(name))
+    found = await store.get_scenario(reader, project_of(request), _name(name))
     return conditional(request, found.body, found.etag, STORED_CACHE)
 
 
@@ -101,6 +111,7 @@ async def get_scenario(
     "/{name:str}",
     operation_id="putScenario",
     opt=About(
+        scope="scenarios:write",
         conditional="write",
         headers=("ETag",),
         success="Replaced.",
@@ -122,7 +133,7 @@ async def put_scenario(
     `If-None-Match: *` creates only.
     """
     name = _name(name)
-    saved = await store.save_scenario(writer, name, data, read_preconditions(request))
+    saved = await store.save_scenario(writer, actor_of(request), name, data, read_preconditions(request))
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
         headers.append((b"location", f"/v1/scenarios/{quote(name, safe='')}".encode()))
@@ -132,7 +143,9 @@ async def put_scenario(
 @patch(
     "/{name:str}",
     operation_id="patchScenario",
-    opt=About(conditional="write", headers=("ETag",), success="Changed.", database=True).as_opt(),
+    opt=About(
+        scope="scenarios:write", conditional="write", headers=("ETag",), success="Changed.", database=True
+    ).as_opt(),
 )
 async def patch_scenario(
     request: Request[Any, Any, Any],
@@ -144,14 +157,16 @@ async def patch_scenario(
 
     A JSON merge patch; needs If-Match. The stored answer stays byte for byte.
     """
-    saved = await store.patch_scenario(writer, _name(name), data, read_preconditions(request))
+    saved = await store.patch_scenario(writer, actor_of(request), _name(name), data, read_preconditions(request))
     return JSON(saved.body, 200, [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)])
 
 
 @delete(
     "/{name:str}",
     operation_id="deleteScenario",
-    opt=About(conditional="write", success="Deleted.", database=True, errors=("422",)).as_opt(),
+    opt=About(
+        scope="scenarios:write", conditional="write", success="Deleted.", database=True, errors=("422",)
+    ).as_opt(),
 )
 async def delete_scenario(
     request: Request[Any, Any, Any], name: Name, writer: NamedDependency[AsyncConnection]
@@ -160,21 +175,25 @@ async def delete_scenario(
 
     Needs If-Match. Its name is free again; what it stood for stays in the database, and can be restored.
     """
-    await store.delete_scenario(writer, _name(name), read_preconditions(request))
+    await store.delete_scenario(writer, actor_of(request), _name(name), read_preconditions(request))
 
 
 @post(
     "/{name:str}/restore",
     status_code=200,
     operation_id="restoreScenario",
-    opt=About(headers=("ETag",), success="Restored.", database=True, errors=("409", "422")).as_opt(),
+    opt=About(
+        scope="scenarios:write", headers=("ETag",), success="Restored.", database=True, errors=("409", "422")
+    ).as_opt(),
 )
-async def restore_scenario(name: Name, writer: NamedDependency[AsyncConnection]) -> JSON[Scenario]:
+async def restore_scenario(
+    request: Request[Any, Any, Any], name: Name, writer: NamedDependency[AsyncConnection]
+) -> JSON[Scenario]:
     """Restore a deleted scenario.
 
     The one that was deleted last under this name, with its stored answer unchanged; 409 if the name is taken again.
     """
-    restored = await store.restore_scenario(writer, _name(name))
+    restored = await store.restore_scenario(writer, actor_of(request), _name(name))
     return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 

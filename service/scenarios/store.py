@@ -1,4 +1,7 @@
-"""Scenarios in the database: read, save, patch, delete, list. A connection in, a Struct or bytes out."""
+"""Scenarios in the database: read, save, patch, delete, list. A connection and a project in, a Struct or bytes out.
+
+What reads is given a project, what writes an actor, who goes into the audit log in the same transaction.
+"""
 
 import datetime
 from typing import Any
@@ -24,9 +27,8 @@ from service.scenarios.schemas import (
     ScenarioWrite,
 )
 from service.scenarios.tables import scenarios
+from service.storage.audit import Action, Actor, hash_of, record
 
-# Until there are projects, everything belongs to this one.
-DEFAULT_PROJECT_ID = 1
 _NAME_TAKEN = ("uq_scenarios_live_name", "scenarios.name_key")  # how PostgreSQL and SQLite name that index
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
 
@@ -57,17 +59,14 @@ _LISTED = (
     _COLUMNS.updated_at,
 )
 
-_LIVE = (_COLUMNS.project_id == DEFAULT_PROJECT_ID, _COLUMNS.deleted_at.is_(None))
 # Built once: putting a statement together takes longer than running it.
+_OURS = _COLUMNS.project_id == bindparam("project")
+_LIVE = (_OURS, _COLUMNS.deleted_at.is_(None))
 _BY_NAME = select(*_SHOWN).where(*_LIVE, _COLUMNS.name_key == bindparam("key"))
 
 _LAST_DELETED = (
     select(*_SHOWN)
-    .where(
-        _COLUMNS.project_id == DEFAULT_PROJECT_ID,
-        _COLUMNS.deleted_at.is_not(None),
-        _COLUMNS.name_key == bindparam("key"),
-    )
+    .where(_OURS, _COLUMNS.deleted_at.is_not(None), _COLUMNS.name_key == bindparam("key"))
     .order_by(_COLUMNS.deleted_at.desc(), _COLUMNS.id.desc())
     .limit(1)
 )
@@ -97,19 +96,19 @@ class _Wire(Struct, frozen=True):
     updated_at: datetime.datetime
 
 
-async def get_scenario(connection: AsyncConnection, name: str) -> Stored:
+async def get_scenario(connection: AsyncConnection, project_id: int, name: str) -> Stored:
     """The scenario of this name; NotFound."""
-    row = await _find_row(connection, name)
+    row = await _find_row(connection, project_id, name)
     if row is None:
         raise NotFound.named("scenario", name)
     return _stored(row)
 
 
 async def save_scenario(
-    connection: AsyncConnection, name: str, write: ScenarioWrite, preconditions: Preconditions
+    connection: AsyncConnection, actor: Actor, name: str, write: ScenarioWrite, preconditions: Preconditions
 ) -> Stored:
     """Create or replace, as the preconditions allow, with the estimate computed now."""
-    row = await _find_row(connection, name)
+    row = await _find_row(connection, actor.project_id, name)
     if row is None:
         preconditions.allow_creation()
     else:
@@ -126,36 +125,37 @@ async def save_scenario(
         "model_version": answer.model_version,
     }
     if row is None:
-        return await _insert(connection, {"name": name, **values}, preconditions)
-    return await _update(connection, row, values)
+        return await _insert(connection, actor, {"name": name, **values}, preconditions)
+    return await _update(connection, actor, "replaced", row, values)
 
 
 async def patch_scenario(
-    connection: AsyncConnection, name: str, patch: ScenarioPatch, preconditions: Preconditions
+    connection: AsyncConnection, actor: Actor, name: str, patch: ScenarioPatch, preconditions: Preconditions
 ) -> Stored:
     """Change descriptive fields only; the stored answer stays byte for byte."""
-    row = await _row_for_change(connection, name, preconditions)
+    row = await _row_for_change(connection, actor.project_id, name, preconditions)
     values: dict[str, Any] = {}
     if patch.description is not UNSET:
         values["description"] = patch.description or ""
     if patch.labels is not UNSET:
         merged = {**row.labels, **patch.labels} if patch.labels is not None else {}
         values["labels"] = _checked_labels({key: value for key, value in merged.items() if value is not None})
-    return await _update(connection, row, values)
+    return await _update(connection, actor, "changed", row, values)
 
 
-async def delete_scenario(connection: AsyncConnection, name: str, preconditions: Preconditions) -> None:
+async def delete_scenario(connection: AsyncConnection, actor: Actor, name: str, preconditions: Preconditions) -> None:
     """Take it out of sight; its money history stays, and its name is free again."""
-    row = await _row_for_change(connection, name, preconditions)
-    await _update(connection, row, {"deleted_at": _now()})
+    row = await _row_for_change(connection, actor.project_id, name, preconditions)
+    await _update(connection, actor, "deleted", row, {"deleted_at": _now()})
 
 
-async def restore_scenario(connection: AsyncConnection, name: str) -> Stored:
+async def restore_scenario(connection: AsyncConnection, actor: Actor, name: str) -> Stored:
     """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
-    deleted = (await connection.execute(_LAST_DELETED, {"key": name_key(name)})).one_or_none()
+    asked = {"project": actor.project_id, "key": name_key(name)}
+    deleted = (await connection.execute(_LAST_DELETED, asked)).one_or_none()
     if deleted is None:
         raise NotFound.named("deleted scenario", name)
-    if await _find_row(connection, name) is not None:
+    if await _find_row(connection, actor.project_id, name) is not None:
         raise _name_taken(name)
     statement = (
         update(scenarios)
@@ -171,7 +171,9 @@ async def restore_scenario(connection: AsyncConnection, name: str) -> Stored:
         raise _name_taken(name) from None
     if row is None:  # somebody else restored it between our look and our write
         raise _name_taken(name)
-    return _stored(row)
+    restored = _stored(row)
+    await record(connection, actor, "restored", "scenario", row.name, after=hash_of(restored.body))
+    return restored
 
 
 def _is_name_taken(error: IntegrityError) -> bool:
@@ -183,20 +185,21 @@ def _name_taken(name: str) -> Conflict:
     return Conflict(told, (Fault("path", "name", told),))
 
 
-async def list_scenarios(connection: AsyncConnection, asked: ScenarioQuery) -> ScenarioPage:
+async def list_scenarios(connection: AsyncConnection, project_id: int, asked: ScenarioQuery) -> ScenarioPage:
     """One page in a stable order."""
     descending = asked.sort.startswith("-")
     by = asked.sort.removeprefix("-")
     column = _COLUMNS.name_key if by == "name" else _COLUMNS[by]
     q = None if asked.q is UNSET else asked.q
-    question = (asked.sort, q)
+    question = (project_id, asked.sort, q)
     statement = select(*_LISTED).where(*_LIVE)
     if q is not None:
         statement = statement.where(_COLUMNS.name_key.contains(name_key(q), autoescape=True))
     if asked.cursor is not UNSET:
         statement = statement.where(_after(asked.cursor, question, by, column, descending))
     order = (column.desc(), _COLUMNS.id.desc()) if descending else (column, _COLUMNS.id)
-    rows = (await connection.execute(statement.order_by(*order).limit(asked.limit + 1))).all()
+    statement = statement.order_by(*order).limit(asked.limit + 1)
+    rows = (await connection.execute(statement, {"project": project_id})).all()
     page = rows[: asked.limit]
     cursor = None
     if len(rows) > len(page):
@@ -207,7 +210,7 @@ async def list_scenarios(connection: AsyncConnection, asked: ScenarioQuery) -> S
 
 
 def _after(
-    cursor: str, question: tuple[str, str | None], by: str, column: ColumnElement[Any], descending: bool
+    cursor: str, question: tuple[int, str, str | None], by: str, column: ColumnElement[Any], descending: bool
 ) -> ColumnElement[bool]:
     value, last_id = read_cursor(cursor, question, (text_key if by == "name" else instant_key, count_key))
     here = tuple_(column, _COLUMNS.id)
@@ -215,19 +218,23 @@ def _after(
     return here < there if descending else here > there
 
 
-async def _find_row(connection: AsyncConnection, name: str) -> AnyRow | None:
-    return (await connection.execute(_BY_NAME, {"key": name_key(name)})).one_or_none()
+async def _find_row(connection: AsyncConnection, project_id: int, name: str) -> AnyRow | None:
+    return (await connection.execute(_BY_NAME, {"project": project_id, "key": name_key(name)})).one_or_none()
 
 
-async def _row_for_change(connection: AsyncConnection, name: str, preconditions: Preconditions) -> AnyRow:
-    row = await _find_row(connection, name)
+async def _row_for_change(
+    connection: AsyncConnection, project_id: int, name: str, preconditions: Preconditions
+) -> AnyRow:
+    row = await _find_row(connection, project_id, name)
     if row is None:
         raise NotFound.named("scenario", name)
     preconditions.allow_change(_etag(row))
     return row
 
 
-async def _insert(connection: AsyncConnection, values: dict[str, Any], preconditions: Preconditions) -> Stored:
+async def _insert(
+    connection: AsyncConnection, actor: Actor, values: dict[str, Any], preconditions: Preconditions
+) -> Stored:
     key = name_key(values["name"])
     if len(key.encode()) > _MAX_KEY_BYTES:
         raise BrokenRule.at("name", f"Case folded, the name has over {_MAX_KEY_BYTES} bytes", "path")
@@ -235,7 +242,7 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
     statement = (
         insert(scenarios)
         .values(
-            project_id=DEFAULT_PROJECT_ID,
+            project_id=actor.project_id,
             name_key=key,
             version=1,
             created_at=now,
@@ -254,10 +261,14 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
         kind = PreconditionRequired if preconditions.if_none_match is None else PreconditionFailed
         header = "If-Match" if preconditions.if_none_match is None else "If-None-Match"
         raise kind(told, (Fault("header", header, told),)) from None
-    return _stored(row, created=True)
+    created = _stored(row, created=True)
+    await record(connection, actor, "created", "scenario", row.name, after=hash_of(created.body))
+    return created
 
 
-async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> Stored:
+async def _update(
+    connection: AsyncConnection, actor: Actor, action: Action, row: AnyRow, values: dict[str, Any]
+) -> Stored:
     """Write over exactly the version that was read; PreconditionFailed where another write came between."""
     statement = (
         update(scenarios)
@@ -269,7 +280,10 @@ async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, An
     if written is None:
         told = "Somebody else has just changed this object: read it again."
         raise PreconditionFailed(told, (Fault("header", "If-Match", told),))
-    return _stored(written)
+    changed = _stored(written)
+    after = None if action == "deleted" else hash_of(changed.body)
+    await record(connection, actor, action, "scenario", row.name, before=hash_of(_stored(row).body), after=after)
+    return changed
 
 
 def _checked_labels(labels: dict[str, str]) -> dict[str, str]:

@@ -10,9 +10,12 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, inspect, text
 
+import service.access.tables
 import service.prices.tables
 import service.scenarios.tables
-import service.storage.idempotency  # noqa: F401  # these register their tables
+import service.storage.audit
+import service.storage.idempotency
+import service.storage.windows  # noqa: F401  # these register their tables
 from service.errors import StartupError
 from service.storage.base import metadata
 from service.storage.database import create_engine
