@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -31,7 +32,8 @@ BREAKING = ["a\r\nX-Injected: 1", "a\nb", "a\x00b", "a\x1b[31m", "a\u2028b", "a\
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_a_name_comes_back_as_it_was_typed(keyed_api: httpx.AsyncClient, database_url: str, text: str) -> None:
-    for path, body in (("/v1/scenarios", {"request": {}}), ("/v1/price-tables", {"currency": "USD"})):
+    stored: dict[str, Any] = {"/v1/scenarios": {"request": {}}, "/v1/price-tables": {"currency": "USD"}}
+    for path, body in stored.items():
         made = await keyed_api.put(f"{path}/{quote(text, safe='')}", json=body)
         assert made.status_code == 201, made.text
         assert made.headers["location"] == f"{path}/{quote(text, safe='')}"
@@ -48,9 +50,11 @@ async def test_a_name_comes_back_as_it_was_typed(keyed_api: httpx.AsyncClient, d
 
 @pytest.mark.parametrize("text", BREAKING)
 async def test_what_breaks_a_line_is_no_name(keyed_api: httpx.AsyncClient, text: str) -> None:
-    for path, body in (("/v1/scenarios", {"request": {}}), ("/v1/price-tables", {"currency": "USD"})):
+    stored: dict[str, Any] = {"/v1/scenarios": {"request": {}}, "/v1/price-tables": {"currency": "USD"}}
+    for path, body in stored.items():
         assert (await keyed_api.put(f"{path}/{quote(text, safe='')}", json=body)).status_code in (400, 422)
-    for path, body in (("/v1/projects", {}), ("/v1/api-keys", {"scopes": ["admin"]})):
+    made: dict[str, Any] = {"/v1/projects": {}, "/v1/api-keys": {"scopes": ["admin"]}}
+    for path, body in made.items():
         assert (await keyed_api.post(path, json={"name": text, **body})).status_code == 422
     assert (await keyed_api.get("/v1/audit-log", params={"name": text})).status_code == 400
 
