@@ -17,7 +17,7 @@ from service.access.operations import Access
 from service.access.routes import access_router
 from service.backtest.routes import router as backtest_router
 from service.catalog.routes import router as catalog_router
-from service.estimates.routes import router as estimates_router
+from service.estimates.routes import estimate_router
 from service.estimator import MODEL_VERSION
 from service.http.auth import Gate
 from service.http.docs import docs_router, errors_router
@@ -129,7 +129,7 @@ def _limits(settings: Settings, database: Database) -> Limits:
 
 def _features(database: Database, prices: Prices, access: Access, ready: Callable[[], Any]) -> list[Router]:
     return [
-        estimates_router,
+        estimate_router(prices.snapshots),
         catalog_router,
         backtest_router,
         *price_routers(database.reading, database.writing, prices),

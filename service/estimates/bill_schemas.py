@@ -1,16 +1,24 @@
 """Prices, storage, egress, idle hours and energy of a request where they are more than one amount."""
 
+import datetime
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.estimator.charges import LOAD_PERCENT, OwnedBasis
 from service.estimator.inputs import DEFAULT_CURRENCY, Currency, GpuCount, Instant, PriceTerms
+from service.http.text import LINE_PATTERN, NAME_MAX_LENGTH, NAME_PATTERN
 from service.money import Money
+from service.prices.schemas import MAX_TERM_MONTHS, Purchase
 
 Attribution = Literal["used", "term"]
 
+DEFAULT_TABLE = "list-prices"
 _CURRENCY_DEFAULT = Meta(extra_json_schema={"default": DEFAULT_CURRENCY})
+TableName = Annotated[str, Meta(pattern=NAME_PATTERN, min_length=1, max_length=NAME_MAX_LENGTH)]
+RevisionNumber = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Day = Annotated[datetime.date, Meta(extra_json_schema={"maxLength": 10})]
+Place = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=100)]
 SizeGb = Annotated[float, Meta(ge=0, le=1e12, description="Decimal GB.", examples=[50000.0])]
 TermHours = Annotated[float, Meta(ge=0.01, le=1e6, description="Length of the term.", examples=[2160.0])]
 AnnualAmount = Annotated[
@@ -84,6 +92,47 @@ class OwnedPrice(
     ] = "loaded"
 
 
+class TablePrice(
+    PriceTerms, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, tag="table", tag_field="kind"
+):
+    """The one rate of a price table that answers (`GET /v1/price-tables/{name}/choice`), by this accelerator, this many
+    of them, and how they are bought. A run that crosses a change of the rate pays each for its time."""
+
+    table: Annotated[TableName, Meta(description="The price table's name.")] = DEFAULT_TABLE
+    revision: Annotated[RevisionNumber, Meta(description="Of the table; by default the newest.")] | UnsetType = UNSET
+    as_of: Annotated[Day, Meta(description="The day; by default that of `start_at`, else today.")] | UnsetType = UNSET
+    purchase: Annotated[Purchase, Meta(description="How it is bought; marketplace only if asked for.")] = "on_demand"
+    provider: Annotated[Place, Meta(description="Only of this provider.", examples=["aws"])] | UnsetType = UNSET
+    region: Annotated[Place, Meta(description="Only of this region, or without one.")] | UnsetType = UNSET
+    jurisdiction: (
+        Annotated[str, Meta(pattern="^[A-Z][A-Z]$", max_length=2, description="Only under it, ISO 3166 alpha-2.")]
+        | UnsetType
+    ) = UNSET
+    term_months: (
+        Annotated[float, Meta(gt=0, le=MAX_TERM_MONTHS, description="Only commitments of this length.")] | UnsetType
+    ) = UNSET
+
+
+class TableTiers(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """Read the tiers of a provider from a price table, instead of giving them."""
+
+    table: Annotated[TableName, Meta(description="The price table's name.")] = DEFAULT_TABLE
+    revision: Annotated[RevisionNumber, Meta(description="Of the table; by default the newest.")] | UnsetType = UNSET
+    as_of: Annotated[Day, Meta(description="The day; by default that of `start_at`, else today.")] | UnsetType = UNSET
+    provider: Annotated[Place, Meta(description="Whose prices.", examples=["aws"])]
+    region: Annotated[Place, Meta(description="Of this region, or without one.")] | UnsetType = UNSET
+
+
+class Exchange(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """Turn what is read from price tables into the currency of the estimate, by a rate that you give. No rate is ever
+    looked up."""
+
+    from_currency: Annotated[Currency, Meta(description="Of the price tables.")]
+    to_currency: Annotated[Currency, Meta(description="Of the estimate.")]
+    rate: Annotated[Money, Meta(description="How much of the latter one of the former is.", examples=["0.92"])]
+    as_of: Annotated[Day, Meta(description="The day of the rate.", examples=["2026-11-02"])]
+
+
 class CheckpointStorage(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """Checkpoints that stay on disk: the last few, and every so many for good."""
 
@@ -112,7 +161,16 @@ class MeteredStorage(
 ):
     """Storage by size and time: data set and checkpoints in an object store, and a shared filesystem."""
 
-    price_per_gb_month: Annotated[Money, Meta(description="Of the object store.", examples=["0.023"])]
+    price_per_gb_month: (
+        Annotated[
+            Money,
+            Meta(description="Of the object store; or say `from_table`.", examples=["0.023"]),
+        ]
+        | UnsetType
+    ) = UNSET
+    from_table: Annotated[TableTiers | UnsetType, Meta(description="Read both prices from a price table, by tier.")] = (
+        UNSET
+    )
     dataset_gb: SizeGb = 0.0
     dataset_hours: (
         Annotated[float, Meta(ge=0, le=1e6, description="Kept so long; by default as long as the run.")] | UnsetType
@@ -146,10 +204,20 @@ class MeteredEgress(
     route: Annotated[
         Literal["internet", "inter_region", "inter_zone", "private"], Meta(description="Where it goes, for the record.")
     ] = "internet"
-    tiers: Annotated[
-        tuple[EgressTier, ...],
-        Meta(min_length=1, max_length=20, description="Ascending; only the last one has no boundary."),
-    ]
+    tiers: (
+        Annotated[
+            tuple[EgressTier, ...],
+            Meta(
+                min_length=1,
+                max_length=20,
+                description="Ascending; only the last one has no boundary. Or say `from_table`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    from_table: Annotated[
+        TableTiers | UnsetType, Meta(description="Read the tiers of this route from a price table.")
+    ] = UNSET
 
 
 class Idle(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):

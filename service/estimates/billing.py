@@ -16,6 +16,7 @@ from service.estimates.bill_schemas import (
     MeteredEgress,
     MeteredStorage,
     OwnedPrice,
+    TablePrice,
 )
 from service.estimates.facts import amount_of, price_facts
 from service.estimates.record import Record
@@ -28,7 +29,7 @@ from service.estimator.plan import Commitment, FixedCharge, Kept, KeptCheckpoint
 from service.estimator.purchases import Alternatives, EnergyFacts, OwnedFacts
 from service.estimator.results import Component
 from service.estimator.utilisation import Family, family_of
-from service.money import Money, exact, written
+from service.money import Money, exact, unit_price, written
 
 _GB = 1e9
 _NOTHING = Decimal(0)
@@ -67,6 +68,7 @@ def pricing_of(
     if isinstance(price, OwnedPrice):
         spares = 0 if request.idle is UNSET else request.idle.spare_nodes
         return _owned(record, request, price, work, gpu_count + spares * gpus_per_node)
+    assert not isinstance(price, TablePrice)  # tables have been read by now
     if price is UNSET:
         if work.performance is not None:  # the hours of the classic calculator go with its price
             record.note(advice.price_default())
@@ -305,7 +307,8 @@ def _metered_storage(
     record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, currency: str
 ) -> Kinds:
     price = section.price_per_gb_month
-    record.say("storage.price_per_gb_month", str(written(price, currency)), "given", "request")
+    assert price is not UNSET  # tables have been read by now
+    record.say("storage.price_per_gb_month", str(unit_price(price, currency)), "given", "request")
     kept = [
         Kept(
             component="storage",
@@ -363,6 +366,7 @@ def _checkpoints(
 def _tiers(section: MeteredEgress, volume: Decimal) -> tuple[charges.Tier, ...]:
     """The tiers of a request; BrokenRule where they do not ascend, or end below what the month takes."""
     below = 0.0
+    assert section.tiers is not UNSET  # tables have been read by now
     last = len(section.tiers) - 1
     for index, tier in enumerate(section.tiers):
         at = f"/egress/tiers/{index}/up_to_gb"

@@ -310,6 +310,7 @@ def _crossing(request: EstimateRequest) -> Crossing | None:
     section = request.egress
     if not isinstance(section, MeteredEgress):
         return None
+    assert section.tiers is not UNSET  # tables have been read by now
     return Crossing(
         dataset_gb=exact(section.dataset_gb),
         passes=exact(section.passes),

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from service.errors import BrokenRule, Fault
-from service.estimates.bill_schemas import CommitmentPrice
+from service.estimates.bill_schemas import CommitmentPrice, MeteredEgress, MeteredStorage, TablePrice
 from service.estimates.facts import amount_of, cluster_facts, number_of, price_facts, scaling_facts, work_facts
 from service.estimates.schemas import (
     ClassicQuery,
@@ -22,6 +22,7 @@ from service.estimator import inputs, run
 from service.estimator.results import Assumption, Estimate
 
 if TYPE_CHECKING:
+    from service.estimates.tables import Tables
     from service.estimator.detailed import DetailedRun
 
 _NEW_SCALING = (CommunicationScaling, ModelScaling)
@@ -37,23 +38,65 @@ _CLASSIC_NAMES = {
 }
 
 
-def estimate(request: EstimateRequest, at: str = "", explain: bool = False) -> Estimate:
-    """The estimate of one request, which stands at the pointer `at` of the body that it came in; BrokenRule
-    (or one of its kinds) names the field where it cannot be."""
+def estimate(request: EstimateRequest, at: str = "", explain: bool = False, tables: "Tables | None" = None) -> Estimate:
+    """The estimate of one request, which stands at the pointer `at` of the body that it came in, with the price tables
+    that are in memory; BrokenRule (or one of its kinds) names the field where it cannot be."""
     try:
-        facts = _classic_facts(request)
-        if facts is not None and not explain:
-            return run.estimate(facts)
-        # With NumPy and the whole of the estimator, which the classic way does not need.
-        from service.estimates.detailed import detailed_facts
-        from service.estimator import detailed
-
-        request = in_utc(request)
-        made = detailed_facts(request)
-        answer = detailed.estimate(made) if facts is None else run.estimate(facts)
-        return _with_explanations(request, made, answer) if explain else answer
+        if reads_tables(request):
+            return _with_tables(request, tables, explain)
+        return _estimated(request, explain)
     except BrokenRule as error:
         raise _moved(error, lambda fault: Fault(fault.where, at + fault.pointer, fault.message)) from None
+
+
+def _estimated(request: EstimateRequest, explain: bool) -> Estimate:
+    """The classic way, or the detailed one."""
+    facts = _classic_facts(request)
+    if facts is not None and not explain:
+        return run.estimate(facts)
+    # With NumPy and the whole of the estimator, which the classic way does not need.
+    from service.estimates.detailed import detailed_facts
+    from service.estimator import detailed
+
+    request = in_utc(request)
+    made = detailed_facts(request)
+    answer = detailed.estimate(made) if facts is None else run.estimate(facts)
+    return _with_explanations(request, made, answer) if explain else answer
+
+
+def _with_tables(request: EstimateRequest, tables: "Tables | None", explain: bool) -> Estimate:
+    """The same with what stands in price tables; where a rate changes while the run goes on, each for its time."""
+    from service.estimates.tables import at_changing_rates, read
+
+    request = in_utc(request)
+    reading = read(request, tables, datetime.datetime.now(datetime.UTC).date())
+    if reading.answered is None or not reading.answered.changes or request.start_at is None:
+        return reading.told(_estimated(reading.request, explain))
+    from service.estimates.detailed import detailed_facts
+    from service.estimator import detailed
+
+    made = detailed_facts(reading.request)
+    split = detailed.split_by_rate(made, lambda plan, start, end: at_changing_rates(reading, plan, start, end))
+    if split is None:
+        return reading.told(_estimated(reading.request, explain))
+    made, reading = split
+    answer = detailed.estimate(made)
+    return reading.told(_with_explanations(reading.request, made, answer) if explain else answer)
+
+
+def reads_tables(request: EstimateRequest) -> bool:
+    """Whether anything stands in a price table, or lacks its price because it should."""
+    storage, egress = request.storage, request.egress
+    return (
+        isinstance(request.price, TablePrice)
+        or (isinstance(storage, MeteredStorage) and not _is_whole(storage.from_table, storage.price_per_gb_month))
+        or (isinstance(egress, MeteredEgress) and not _is_whole(egress.from_table, egress.tiers))
+        or request.exchange is not UNSET
+    )
+
+
+def _is_whole(table: object, price: object) -> bool:
+    return table is UNSET and price is not UNSET
 
 
 def _with_explanations(request: EstimateRequest, made: "DetailedRun", answer: Estimate) -> Estimate:

@@ -1,23 +1,29 @@
 """GET and POST /v1/estimates: what a run will cost and when it will end."""
 
 import asyncio
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
-from litestar import Router, get, post
+from litestar import Request, Router, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
+from litestar.types import Scope
 from msgspec import Meta, Struct
 
+from service.errors import NotFound
 from service.estimates.examples import EXAMPLES
-from service.estimates.operations import classic_estimate, estimate, takes_long
+from service.estimates.operations import classic_estimate, estimate, reads_tables, takes_long
 from service.estimates.schemas import ClassicQuery, EstimateRequest
+from service.estimates.tables import tables_of
 from service.estimator.results import Estimate
 from service.http.encoding import encoded
 from service.http.openapi import About
+from service.http.principal import principal_in, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.straight import Straight
+from service.prices.snapshots import ProjectTables, Snapshots
 
 
 @get(
@@ -43,36 +49,50 @@ class EstimateQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-def _answer(request: EstimateRequest) -> bytes:
-    return encoded(estimate(request))
+async def held_tables(tables: ProjectTables, request: EstimateRequest) -> ProjectTables:
+    """The tables, with all that the request reads in memory; what does not exist is told by the estimate."""
+    for name, revision in tables_of(request) if reads_tables(request) else ():
+        with suppress(NotFound):
+            await tables.get(name, revision)
+    return tables
 
 
-@post(
-    "/",
-    middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=_answer, takes_long=takes_long)],
-    status_code=200,
-    operation_id="createEstimate",
-    opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
-    dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
-)
-async def create_estimate(data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]) -> JSON[Estimate]:
-    """Estimate a run.
+def estimate_router(snapshots: Snapshots) -> Router:
+    """The routes, given the price tables that are in memory."""
 
-    Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
-    same bytes.
-    """
-    if takes_long(data):  # in a thread, so that others are answered meanwhile
-        return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain))))
-    return JSON(encoded(estimate(data, explain=asked.explain)))
+    def answer_at_once(request: EstimateRequest, scope: Scope) -> bytes:
+        tables = snapshots.kept(principal_in(scope).project_id) if reads_tables(request) else None
+        return encoded(estimate(request, tables=tables))
+
+    @post(
+        "/",
+        middleware=[DefineMiddleware(Straight, kind=EstimateRequest, answer=answer_at_once, takes_long=takes_long)],
+        status_code=200,
+        operation_id="createEstimate",
+        opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
+        dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
+    )
+    async def create_estimate(
+        request: Request[Any, Any, Any], data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]
+    ) -> JSON[Estimate]:
+        """Estimate a run.
+
+        Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
+        same bytes; where prices are read from a table without a revision or a day, the answer says which were used.
+        """
+        tables = await held_tables(snapshots.of(project_of(request)), data)
+        if takes_long(data):  # in a thread, so that others are answered meanwhile
+            return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain, tables=tables))))
+        return JSON(encoded(estimate(data, explain=asked.explain, tables=tables)))
+
+    return Router(
+        "/v1/estimates",
+        route_handlers=[get_classic_estimate, create_estimate],
+        opt={"scope": "estimates:run", "rate": "estimates"},
+        dto=StrictBody,
+        request_class=FastRequest,
+        tags=["Estimates"],
+    )
 
 
 _CACHEABLE = ((b"cache-control", b"public, max-age=3600"),)
-
-router = Router(
-    "/v1/estimates",
-    route_handlers=[get_classic_estimate, create_estimate],
-    opt={"scope": "estimates:run", "rate": "estimates"},
-    dto=StrictBody,
-    request_class=FastRequest,
-    tags=["Estimates"],
-)

@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from service.estimates.bill_schemas import CommitmentPrice, Energy, Idle, MeteredEgress, MeteredStorage, OwnedPrice
+from service.estimates.bill_schemas import (
+    CommitmentPrice,
+    Energy,
+    Exchange,
+    Idle,
+    MeteredEgress,
+    MeteredStorage,
+    OwnedPrice,
+    TablePrice,
+)
 from service.estimates.rework_schemas import FailuresRework
 from service.estimates.risk_schemas import Uncertainty
 from service.estimates.work_schemas import ThroughputWork, TransformerWork
@@ -172,7 +181,7 @@ ClassicScaling = FixedScaling | InterconnectScaling | MeasuredScaling
 Scaling = FixedScaling | InterconnectScaling | MeasuredScaling | CommunicationScaling | ModelScaling
 Work = GpuHoursWork | TransformerWork | ThroughputWork
 Rework = BufferRework | FailuresRework
-Price = HourlyPrice | CommitmentPrice | OwnedPrice
+Price = HourlyPrice | CommitmentPrice | OwnedPrice | TablePrice
 Storage = FixedStorage | MeteredStorage
 Egress = FixedEgress | MeteredEgress
 
@@ -193,6 +202,7 @@ class EstimateRequest(Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     idle: Idle | UnsetType = UNSET
     energy: Energy | UnsetType = UNSET
     uncertainty: Uncertainty | UnsetType = UNSET
+    exchange: Exchange | UnsetType = UNSET
 
 
 class ClassicQuery(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

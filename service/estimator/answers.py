@@ -278,6 +278,80 @@ class Risk(Struct, frozen=True, gc=False):
     variance_shares: tuple[VarianceShare, ...]
 
 
+class RateUsed(Struct, frozen=True, gc=False):
+    """A rate of a price table, in short."""
+
+    provider: str
+    region: str | None
+    country: str | None
+    purchase: str
+    price_per_gpu_hour: Decimal
+    gpu_count: Annotated[float | None, Meta(description="GPUs of the offer.")]
+    instance: str | None
+    source: str
+    confidence: str
+
+
+class RateSegment(Struct, frozen=True, gc=False):
+    """A piece of the run at one rate."""
+
+    starts_at: Annotated[datetime.datetime, Meta(tz=True)]
+    ends_at: Annotated[datetime.datetime, Meta(tz=True)]
+    price_per_gpu_hour: Decimal
+    offer_ended: Annotated[bool, Meta(description="The offer is over by then, and its last rate was taken on.")]
+
+
+class RevisionUsed(Struct, frozen=True, gc=False):
+    """Which revision of which price table was read, for which day."""
+
+    table: str
+    revision: int
+    revision_id: int
+    currency: str
+    as_of: Annotated[datetime.date, Meta(description="The day whose prices were taken.")]
+
+
+class PriceUsed(Struct, frozen=True, gc=False):
+    """The rate that answered, and what it was better than."""
+
+    revision: RevisionUsed
+    rate: RateUsed
+    age_days: Annotated[int | None, Meta(description="Since it was read at its source; null if unknown.")]
+    candidate_count: int
+    beaten: Annotated[tuple[RateUsed, ...], Meta(description="The next best, at most five.")]
+    segments: Annotated[
+        tuple[RateSegment, ...], Meta(description="Where the rate changes during the run; empty if it does not.")
+    ]
+
+
+class TiersUsed(Struct, frozen=True, gc=False):
+    """Tiers that were read from a price table."""
+
+    revision: RevisionUsed
+    provider: str
+    region: str | None
+    source: str
+
+
+class ExchangeUsed(Struct, frozen=True, gc=False):
+    """The rate of exchange that was given."""
+
+    from_currency: str
+    to_currency: str
+    rate: Decimal
+    as_of: datetime.date
+
+
+class PricesUsed(Struct, frozen=True, gc=False):
+    """What was read from price tables; null where it was not."""
+
+    price: PriceUsed | None
+    storage: TiersUsed | None
+    filesystem: TiersUsed | None
+    egress: TiersUsed | None
+    exchange: ExchangeUsed | None
+
+
 class Symbol(Struct, frozen=True, gc=False):
     """One symbol of a formula, and the number that stands for it."""
 

@@ -1,7 +1,7 @@
 """The facts of a run beyond the classic fields to an estimate: hours, rounded lines, and every section it deserves."""
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import TypeVar
 
@@ -110,6 +110,17 @@ def estimate(run: DetailedRun) -> Estimate:
         hours = hours_of(run.plan)
         outcome = None if run.simulation is None else simulate(run.plan, run.simulation)
         return _estimate(run, hours, outcome)
+
+
+def split_by_rate(
+    run: DetailedRun,
+    changed: Callable[[Plan, datetime.datetime, datetime.datetime], tuple[Plan, _T] | None],
+) -> tuple[DetailedRun, _T] | None:
+    """The run at the rates that hold from its start to its expected end; None if those are one."""
+    assert run.start_at is not None  # the caller asked
+    with exact_arithmetic():
+        found = changed(run.plan, run.start_at, finish_at(run.start_at, hours_of(run.plan).expected))
+        return None if found is None else (structs.replace(run, plan=found[0]), found[1])
 
 
 def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estimate:

@@ -17,6 +17,7 @@ from service.estimator.answers import (
     Memory,
     OwnedCost,
     Performance,
+    PricesUsed,
     Reliability,
     Risk,
 )
@@ -193,4 +194,5 @@ class Estimate(Struct, frozen=True, gc=False):
     owned: OwnedCost | UnsetType = UNSET
     energy: EnergyUse | UnsetType = UNSET
     break_evens: tuple[BreakEven, ...] | UnsetType = UNSET
+    prices: PricesUsed | UnsetType = UNSET
     explanations: tuple[Explanation, ...] | UnsetType = UNSET

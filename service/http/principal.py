@@ -37,10 +37,15 @@ class Principal(Struct, frozen=True):
 LOCAL = Principal(DEFAULT_PROJECT_ID, None, frozenset(SCOPES), "local")
 
 
+def principal_in(scope: Any) -> Principal:
+    """Whoever sent what has this scope."""
+    principal: Principal = scope["principal"]
+    return principal
+
+
 def principal_of(request: Request[Any, Any, Any]) -> Principal:
     """Whoever sent the request. A route that asked nobody has none, and must not act for a project."""
-    principal: Principal = request.scope["principal"]  # type: ignore[typeddict-item]  # ours
-    return principal
+    return principal_in(request.scope)
 
 
 def project_of(request: Request[Any, Any, Any]) -> int:

@@ -1,10 +1,10 @@
 """One question, one rate: which offers fit, which of them holds on the day, and what there is instead."""
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from itertools import groupby, pairwise
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ GPUS_PER_NODE: dict[str, int] = {
     "tpu-v7x": 4,
 }
 
+T = TypeVar("T")
 GpuOffer = tuple[GpuRate, ...]
 TierOffer = tuple[StorageRate, ...] | tuple[EgressRate, ...]
 
@@ -97,6 +98,7 @@ class RateIndex:
         self._gpus = {key: tuple(offers) for key, offers in gpus.items()}
         self._tiers = {key: tuple(offers) for key, offers in tiers.items()}
         self._choices: dict[Question, Choice | None] = {}
+        self._told: dict[Any, Any] = {}
 
     def offers(self, accelerator_id: str, purchase: str) -> tuple[GpuOffer, ...]:
         """Every offer of this accelerator bought this way."""
@@ -126,6 +128,22 @@ class RateIndex:
             self._choices.clear()
         found = self._choices[question] = _choose(self, question)
         return found
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made of these rates for this key; made once, and forgotten with the revision."""
+        found: T | None = self._told.get(key)
+        if found is None:
+            if len(self._told) >= _MAX_REMEMBERED:
+                self._told.clear()
+            found = self._told[key] = make()
+        return found
+
+    def has_changes(self, rate: GpuRate) -> bool:
+        """Whether the offer of this rate has another one, or an end."""
+        for offer in self.offers(accelerator_of(rate), rate.purchase):
+            if any(one is rate for one in offer):
+                return len(offer) > 1 or rate.valid_to is not None
+        return False
 
 
 def choose(index: RateIndex, question: Question) -> Choice:
@@ -158,7 +176,7 @@ def price_segments(
     for start, end in pairwise([start_at, *cuts, end_at]):
         if start is not start_at:
             holding = _priced(holding_rates(offer, start.date()))
-            rate, ended = (min(holding, key=_cost), False) if holding else (rate, True)
+            rate, ended = (min(holding, key=gpu_hour_cost), False) if holding else (rate, True)
         if pieces and pieces[-1].rate is rate and pieces[-1].ended == ended:
             pieces[-1] = replace(pieces[-1], end=end)
         else:
@@ -262,7 +280,7 @@ def _rank(rate: GpuRate, question: Question) -> tuple[bool, bool, Decimal, str, 
     return (
         elsewhere,
         empty_places,
-        _cost(rate),
+        gpu_hour_cost(rate),
         rate.provider.casefold(),
         rate.region or "",
         rate.instance or "",
@@ -270,7 +288,7 @@ def _rank(rate: GpuRate, question: Question) -> tuple[bool, bool, Decimal, str, 
     )
 
 
-def _cost(rate: GpuRate) -> Decimal:
+def gpu_hour_cost(rate: GpuRate) -> Decimal:
     """What a GPU-hour comes to, the upfront payment spread over the term; without a known term, over a month."""
     assert rate.price_per_gpu_hour is not None  # the candidates have prices
     if not rate.upfront:

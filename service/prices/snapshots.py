@@ -66,6 +66,14 @@ class Snapshots:
         wanted = (latest.project_id, latest.table, revision)
         return next((old for old in self._older.values() if (old.project_id, old.table, old.revision) == wanted), None)
 
+    def of(self, project_id: int) -> "ProjectTables":
+        """The tables as one project sees them."""
+        return ProjectTables(self, project_id)
+
+    def kept(self, project_id: int) -> "ProjectTables | None":
+        """The same while somebody keeps them up to date, else None."""
+        return ProjectTables(self, project_id) if self._watched else None
+
     async def get(self, project_id: int, name: str, revision: int | None = None) -> Snapshot:
         """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
         found = self.find(project_id, name, revision)
@@ -149,6 +157,21 @@ class Snapshots:
 def _owner(project_id: int, table: str) -> int:
     """The project that has the table which a project sees under this name."""
     return store.owner_of(project_id, name_key(table))
+
+
+class ProjectTables(Struct, frozen=True):
+    """The price tables of one project, and those that are everybody's."""
+
+    snapshots: Snapshots
+    project_id: int
+
+    def find(self, name: str, revision: int | None = None) -> Snapshot | None:
+        """Whatever is in memory; no database."""
+        return self.snapshots.find(self.project_id, name, revision)
+
+    async def get(self, name: str, revision: int | None = None) -> Snapshot:
+        """The same, read where it is not in memory; NotFound."""
+        return await self.snapshots.get(self.project_id, name, revision)
 
 
 async def read_snapshot(connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody, PathParameter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.estimates.routes import held_tables
 from service.http.conditional import STORED_CACHE, caching, conditional, read_preconditions
 from service.http.encoding import encoded
 from service.http.openapi import About
@@ -17,6 +18,8 @@ from service.http.principal import actor_of, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
+from service.prices.operations import Prices
+from service.prices.snapshots import ProjectTables
 from service.scenarios import store
 from service.scenarios.schemas import Scenario, ScenarioPage, ScenarioPatch, ScenarioQuery, ScenarioWrite
 
@@ -133,7 +136,9 @@ async def put_scenario(
     `If-None-Match: *` creates only.
     """
     name = _name(name)
-    saved = await store.save_scenario(writer, actor_of(request), name, data, read_preconditions(request))
+    actor = actor_of(request)
+    tables = await held_tables(_tables(request), data.request)
+    saved = await store.save_scenario(writer, actor, name, data, read_preconditions(request), tables)
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
         headers.append((b"location", f"/v1/scenarios/{quote(name, safe='')}".encode()))
@@ -199,6 +204,11 @@ async def restore_scenario(
 
 def _name(raw: str) -> str:
     return canonical_name(raw, "path", "name")
+
+
+def _tables(request: Request[Any, Any, Any]) -> ProjectTables:
+    prices: Prices = request.app.state["prices"]
+    return prices.snapshots.of(project_of(request))
 
 
 def scenario_router(reading: Connect, writing: Connect) -> Router:

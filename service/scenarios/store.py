@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
 from service.estimates.operations import estimate, in_utc
+from service.estimates.tables import Tables
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
@@ -105,7 +106,12 @@ async def get_scenario(connection: AsyncConnection, project_id: int, name: str) 
 
 
 async def save_scenario(
-    connection: AsyncConnection, actor: Actor, name: str, write: ScenarioWrite, preconditions: Preconditions
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    write: ScenarioWrite,
+    preconditions: Preconditions,
+    tables: Tables | None = None,
 ) -> Stored:
     """Create or replace, as the preconditions allow, with the estimate computed now."""
     row = await _find_row(connection, actor.project_id, name)
@@ -114,7 +120,7 @@ async def save_scenario(
     else:
         preconditions.allow_change(_etag(row))
     request = in_utc(write.request, "/request")
-    answer = estimate(request, "/request")
+    answer = estimate(request, "/request", tables=tables)
     values: dict[str, Any] = {
         "description": write.description,
         "labels": _checked_labels(write.labels),

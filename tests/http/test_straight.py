@@ -59,7 +59,7 @@ async def answered_straight(body: bytes, **scope: Any) -> bool:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    middleware = Straight(app, EstimateRequest, lambda request: encoded(estimate(request)), takes_long)
+    middleware = Straight(app, EstimateRequest, lambda request, _scope: encoded(estimate(request)), takes_long)
     headers = [(b"content-type", b"application/json")]
     await middleware({"query_string": b"", "headers": headers, **scope}, receive, send)  # type: ignore[arg-type]
     assert bool(sent) != bool(went_on)
