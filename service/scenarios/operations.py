@@ -11,18 +11,25 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.aside import aside
 from service.errors import BadRequest, BrokenRule, Fault, NotFound
-from service.estimates.bill_schemas import MeteredEgress, MeteredStorage, TablePrice
+from service.estimates.bill_schemas import MeteredEgress, MeteredStorage, TablePrice, TableTiers
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.estimates.tables import Held, tables_of
 from service.estimator.inputs import Budget
 from service.estimator.results import Estimate, Note, Verdict
 from service.estimator.verdict import judge
+from service.http.conditional import Preconditions
+from service.http.encoding import encoded
 from service.http.text import canonical_name
 from service.money import Money
 from service.prices.operations import Prices
-from service.scenarios.actual_store import Plan, find_plan, list_records
+from service.scenarios.actual_files import read_file
+from service.scenarios.actual_schemas import FileRow
+from service.scenarios.actual_store import Plan, find_plan, import_actuals, list_records
 from service.scenarios.arithmetic.actuals import burn_down
 from service.scenarios.arithmetic.comparison import Candidate, ScenarioComparison, compared
 from service.scenarios.arithmetic.forecast import Reforecast, reforecast
@@ -48,6 +55,9 @@ from service.scenarios.insight_schemas import (
     ScenarioRef,
 )
 from service.scenarios.revision_store import StoredRevision, get_revision
+from service.scenarios.store import answered_now, save_answer
+from service.storage.audit import Actor
+from service.storage.idempotency import Answer, Once, act_once
 
 
 class Reading(Struct, frozen=True):
@@ -106,6 +116,41 @@ async def read_anew(prices: Prices, project_id: int, name: str, asked: Reprice, 
     cost = answer.cost
     shown = Repriced(_shown(stored), cost.currency, cost.total, attribution, answer, saved=False, saved_revision=None)
     return Reading(stored, request, answer, shown)
+
+
+async def save_anew(
+    prices: Prices,
+    actor: Actor,
+    name: str,
+    asked: Reprice,
+    query: RepriceQuery,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool,
+) -> tuple[Repriced, str]:
+    """The same, kept as the scenario's newest revision; with the scenario's new tag."""
+    read = await read_anew(prices, actor.project_id, name, asked, query)
+    request = _as_kept(read.stored.request, read.request, read.answer)
+    answered = answered_now(request, read.answer, f"Revision {read.stored.number} at other prices")
+    async with prices.begin() as connection:
+        saved = await save_answer(connection, actor, name, answered, preconditions, may_approve=may_approve)
+        newest = await get_revision(connection, actor.project_id, name)
+    return structs.replace(read.shown, saved=True, saved_revision=newest.number), saved.etag
+
+
+async def import_file(
+    prices: Prices, actor: Actor, name: str, body: bytes, *, once: Once | None, replace: bool
+) -> Answer:
+    """Every row of a file recorded, or none."""
+
+    async def prepare() -> tuple[FileRow, ...]:
+        return await aside(read_file, body)
+
+    async def effect(connection: AsyncConnection, rows: tuple[FileRow, ...]) -> Answer:
+        report = await import_actuals(connection, actor, name, rows, replace=replace)
+        return Answer(200, (), encoded(report))
+
+    return await act_once(prices, once, prepare, effect)
 
 
 async def phase(prices: Prices, project_id: int, name: str, asked: PhasingQuery) -> ScenarioPhasing:
@@ -234,6 +279,30 @@ def _repriced_request(request: EstimateRequest, asked: Reprice, query: RepriceQu
         raise BrokenRule.at("as_of", "The scenario reads no price table, so that no day has other prices", "query")
     exchange = request.exchange if asked.exchange is UNSET else asked.exchange
     return structs.replace(request, price=price, storage=storage, egress=egress, exchange=exchange)
+
+
+def _as_kept(before: EstimateRequest, request: EstimateRequest, answer: Estimate) -> EstimateRequest:
+    """A revision or a table that was pinned stays pinned, to the one that answered; what was open stays open."""
+    used = answer.prices
+    if used is UNSET:
+        return request
+    old, price, storage, egress = before.price, request.price, request.storage, request.egress
+    if isinstance(old, TablePrice) and isinstance(price, TablePrice) and old.revision is not UNSET and used.price:
+        price = structs.replace(price, revision=used.price.revision.revision)
+    if _is_pinned(before.storage) and isinstance(storage, MeteredStorage) and used.storage:
+        storage = structs.replace(storage, from_table=_pinned_to(storage.from_table, used.storage.revision.revision))
+    if _is_pinned(before.egress) and isinstance(egress, MeteredEgress) and used.egress:
+        egress = structs.replace(egress, from_table=_pinned_to(egress.from_table, used.egress.revision.revision))
+    return structs.replace(request, price=price, storage=storage, egress=egress)
+
+
+def _is_pinned(section: object) -> bool:
+    tiers = section.from_table if isinstance(section, MeteredStorage | MeteredEgress) else UNSET
+    return tiers is not UNSET and tiers.revision is not UNSET
+
+
+def _pinned_to(tiers: TableTiers | UnsetType, revision: int) -> TableTiers | UnsetType:
+    return tiers if tiers is UNSET else structs.replace(tiers, revision=revision)
 
 
 # ------------------------------------------------------------------------------------------- plans
