@@ -31,10 +31,11 @@ from service.http.requests import MAX_BODY_BYTES, refuse_stray_query
 from service.prices.operations import Prices
 from service.prices.routes import price_routers
 from service.prices.snapshots import Snapshots
-from service.scenarios.routes import scenario_router
+from service.scenarios.insight_routes import insight_routers
+from service.scenarios.routes import scenario_routers
 from service.settings import DEFAULT_DATABASE_URL, Settings, load_settings
 from service.storage.database import Database, unavailable
-from service.storage.idempotency import Turns, forgetting
+from service.storage.idempotency import Doors, Turns, forgetting
 from service.storage.schema import require_current
 from service.storage.windows import lease
 
@@ -103,6 +104,11 @@ def _prices(database: Database) -> Prices:
     return Prices(connected, asynccontextmanager(database.writing), Turns(), Snapshots(connected))
 
 
+def _doors(database: Database) -> Doors:
+    """What acting once needs of this database."""
+    return Doors(asynccontextmanager(database.reading), asynccontextmanager(database.writing), Turns())
+
+
 def _access(database: Database) -> Access:
     """What projects and keys need of this database."""
     connected, begin = asynccontextmanager(database.reading), asynccontextmanager(database.writing)
@@ -133,7 +139,8 @@ def _features(database: Database, prices: Prices, access: Access, ready: Callabl
         catalog_router,
         backtest_router,
         *price_routers(database.reading, database.writing, prices),
-        scenario_router(database.reading, database.writing),
+        *scenario_routers(database.reading, database.writing, _doors(database)),
+        *insight_routers(database.reading, database.writing, prices),
         access_router(database.reading, access),
         health_router(ready, __version__, MODEL_VERSION),
         errors_router,

@@ -74,10 +74,10 @@ def upgrade() -> None:
             op.create_index(name, "scenarios", columns)
     _create_parts()
     before = "scenarios_before" if is_sqlite else "scenarios"
+    kept = "request, estimate, currency, total, model_version"
     op.execute(
-        "INSERT INTO scenario_revisions (scenario_id, number, request, estimate, currency, total, model_version, note, "
-        "created_at) "
-        f"SELECT id, 1, request, estimate, currency, total, model_version, '', updated_at FROM {before}"  # noqa: S608
+        f"INSERT INTO scenario_revisions (scenario_id, number, {kept}, note, created_at) "  # noqa: S608  # names
+        f"SELECT id, 1, {kept}, '', updated_at FROM {before}"
     )
     _fill_words_and_labels()
     if is_sqlite:

@@ -95,6 +95,16 @@ class _Wire(Struct, frozen=True):
     estimate: Raw
 
 
+class _SharedWire(Struct, frozen=True):
+    """`schemas.SharedRevision` likewise."""
+
+    name: str
+    revision: int
+    request: Raw
+    estimate: Raw
+    created_at: datetime.datetime
+
+
 async def get_revision(
     connection: AsyncConnection, project_id: int, name: str, number: int | None = None
 ) -> StoredRevision:
@@ -171,11 +181,16 @@ def values_again(revision: StoredRevision, note: str, now: datetime.datetime) ->
 
 def shown(revision: StoredRevision) -> bytes:
     """A revision as JSON, request and answer as they were sent."""
-    return encoded(
-        _Wire(
-            *_facts(revision.name, revision), Raw(revision.request_body), Raw(revision.estimate_body)  # type: ignore[call-arg]
-        )
+    bodies = Raw(revision.request_body), Raw(revision.estimate_body)
+    return encoded(_Wire(revision.name, *_facts(revision), *bodies))  # type: ignore[call-arg]
+
+
+def shown_outside(revision: StoredRevision) -> bytes:
+    """What a link shows of it."""
+    wire = _SharedWire(
+        revision.name, revision.number, Raw(revision.request_body), Raw(revision.estimate_body), revision.created_at
     )
+    return encoded(wire)
 
 
 def stored_revision(row: AnyRow) -> StoredRevision:
@@ -225,22 +240,22 @@ def _first_used(prices: Any) -> RevisionUsed | None:
     )
 
 
-def _exchange(stored: bytes | None) -> ExchangeUsed | None:
-    return None if stored is None else _read_exchange.decode(stored)
+def _exchange(stored: bytes | ExchangeUsed | None) -> ExchangeUsed | None:
+    return _read_exchange.decode(stored) if isinstance(stored, bytes) else stored
 
 
-def _facts(scenario: str, one: Any) -> tuple[Any, ...]:
+def _facts(one: Any) -> tuple[Any, ...]:
+    """What a list says of a revision too, in its order."""
     return (
-        scenario,
         one.number,
         one.currency,
-        one.total,
+        to_minor_unit(one.total, one.currency),
         one.model_version,
         one.price_table,
         one.price_revision,
         one.price_revision_id,
         one.price_as_of,
-        one.exchange,
+        _exchange(one.exchange),
         one.restored_from,
         one.author,
         one.key_id,
@@ -250,19 +265,4 @@ def _facts(scenario: str, one: Any) -> tuple[Any, ...]:
 
 
 def _summary(row: AnyRow) -> RevisionSummary:
-    return RevisionSummary(
-        row.number,
-        row.currency,
-        to_minor_unit(row.total, row.currency),
-        row.model_version,
-        row.price_table,
-        row.price_revision,
-        row.price_revision_id,
-        row.price_as_of,
-        _exchange(row.exchange),
-        row.restored_from,
-        row.author,
-        row.key_id,
-        row.note,
-        row.created_at,
-    )
+    return RevisionSummary(*_facts(row))

@@ -11,8 +11,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage.base import metadata
 from service.storage.columns import BigId, CodePointText, Instant
 
-Action = Literal["created", "replaced", "changed", "deleted", "restored", "revised", "rotated", "revoked", "imported"]
-Kind = Literal["scenario", "price-table", "price-revision", "project", "api-key", "actual"]
+Action = Literal[
+    "created",
+    "replaced",
+    "changed",
+    "deleted",
+    "restored",
+    "revised",
+    "rotated",
+    "revoked",
+    "imported",
+    "approved",
+    "archived",
+    "reopened",
+]
+Kind = Literal["scenario", "scenario-share", "price-table", "price-revision", "project", "api-key", "actual"]
 
 # Triggers of its migration refuse every UPDATE and DELETE of it.
 audit_log = Table(

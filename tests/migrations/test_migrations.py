@@ -12,6 +12,7 @@ from sqlalchemy import Connection, inspect, text
 
 import service.access.tables
 import service.prices.tables
+import service.scenarios.actual_tables
 import service.scenarios.tables
 import service.storage.audit
 import service.storage.idempotency
@@ -144,6 +145,9 @@ def test_a_newer_database_is_left_alone(empty_url: str) -> None:
         {"total": "-1"},
         {"version": "0"},
         {"project_id": "NULL"},
+        {"status": "'gone'"},
+        {"latest_number": "0"},
+        {"budget_amount": "1"},
     ],
     ids=str,
 )
@@ -155,8 +159,9 @@ def test_the_database_refuses_what_must_not_be(empty_url: str, broken: dict[str,
         "name_key": "'n'",
         "description": "''",
         "labels": "'{}'",
-        "request": "'{}'",
-        "estimate": "'{}'",
+        "words": "'n'",
+        "status": "'draft'",
+        "latest_number": "1",
         "currency": "'USD'",
         "total": "1",
         "model_version": "'1'",
