@@ -112,7 +112,7 @@ def _row(columns: tuple[str, ...], cells: list[str], line: int) -> FileRow | lis
         faults.append(_fault(line, "note", f"A note is one line of at most {_MAX_NOTE} characters"))
     if faults or period is None:
         return faults
-    return FileRow(line, period, ActualWrite(amount=amount, note=note, **figures))  # type: ignore[arg-type]
+    return FileRow(line, period, ActualWrite(amount=amount, note=note, **figures))
 
 
 def _day(text: str) -> datetime.date:
@@ -130,7 +130,9 @@ def _figure(text: str, largest: float) -> float | None:
         return None
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not 0 <= value <= largest:
-        raise ValueError(f"Expected a number from 0 to {largest:g} without separators, or nothing, not {_short(text)!r}")
+        raise ValueError(
+            f"Expected a number from 0 to {largest:g} without separators, or nothing, not {_short(text)!r}"
+        )
     return value
 
 

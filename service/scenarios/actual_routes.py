@@ -179,9 +179,7 @@ async def import_actuals(request: AnyRequest, name: Name, prices: NamedDependenc
     _require_csv(request)
     canonical, once, body = read_name(name), await read_once(request), await request.body()
     replace = asked.on_existing == "replace"
-    return said(
-        await operations.import_file(prices, actor_of(request), canonical, body, once=once, replace=replace)
-    )
+    return said(await operations.import_file(prices, actor_of(request), canonical, body, once=once, replace=replace))
 
 
 def _period(raw: str) -> Period:

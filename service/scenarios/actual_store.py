@@ -102,7 +102,7 @@ async def list_records(
     rows = (await connection.execute(statement)).all()
     for row in rows:
         if row.currency != currency:
-            told = f"The record of {_period(row)} is in {row.currency} and the plan in {currency}: put one of them right"
+            told = f"The record of {_period(row)} is in {row.currency} and the plan in {currency}: put one right"
             raise BrokenRule.at("name", told, "path")
     return tuple(
         ActualRecord(
@@ -155,9 +155,7 @@ async def import_actuals(
 ) -> ActualImport:
     """All rows of a file or none: BrokenRule or Conflict names the lines that stand against it."""
     owner = await _owner_for_write(connection, actor.project_id, name)
-    known = {
-        _period(row): row for row in (await connection.execute(select(actuals).where(*_live(owner.id)))).all()
-    }
+    known = {_period(row): row for row in (await connection.execute(select(actuals).where(*_live(owner.id)))).all()}
     outcomes = [_outcome(owner, known.get(row.period), row.write) for row in rows]
     _refuse_overlaps(rows, [period for period in known if period not in {row.period for row in rows}])
     if not replace:

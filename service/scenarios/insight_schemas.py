@@ -1,4 +1,4 @@
-"""What is asked about stored scenarios and what is answered: differences, comparisons, other prices, months, forecasts."""
+"""What is asked of stored scenarios, and what is answered: differences, comparisons, prices, months, forecasts."""
 
 import datetime
 from decimal import Decimal
@@ -90,9 +90,9 @@ class ComparisonRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class RepriceQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """For which day, and whether it is kept."""
 
-    as_of: Annotated[Day | UnsetType, Meta(description="The day whose prices are taken; as the request says if absent.")] = (
-        UNSET
-    )
+    as_of: Annotated[
+        Day | UnsetType, Meta(description="The day whose prices are taken; as the request says if absent.")
+    ] = UNSET
     save: Annotated[
         bool,
         Meta(description="Make it the scenario's newest revision; needs the scope `scenarios:write` and If-Match."),
@@ -114,7 +114,7 @@ class Reprice(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Repriced(Struct, frozen=True):
-    """What the scenario comes to with other prices or by the current model, and why that differs from what is stored."""
+    """What the scenario comes to with other prices and by the current model, and why that is not what is stored."""
 
     before: PointShown
     currency: str
@@ -138,16 +138,18 @@ class ScenarioPhasing(Struct, frozen=True):
     name: str
     revision: int
     phasing: Phasing
-    notes: tuple[Note, ...]
 
 
 class ForecastQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """As of which day, by which plan."""
 
     as_of: Annotated[
-        Day | UnsetType, Meta(description="Records that end by its first moment (UTC) count; by default those until now.")
+        Day | UnsetType,
+        Meta(description="Records that end by its first moment (UTC) count; by default those until now."),
     ] = UNSET
-    revision: Annotated[RevisionAsked | UnsetType, Meta(description="The plan; by default the newest revision.")] = UNSET
+    revision: Annotated[RevisionAsked | UnsetType, Meta(description="The plan; by default the newest revision.")] = (
+        UNSET
+    )
     basis: Annotated[Basis, Meta(description="Of the burn-down: upfront payments when paid, or with hours used.")] = (
         "amortised"
     )

@@ -10,11 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, structs
-
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.aside import aside
-from service.errors import BadRequest, BrokenRule, Fault, NotFound
+from service.errors import BadRequest, BrokenRule, Fault, NotFound, Where
 from service.estimates.bill_schemas import MeteredEgress, MeteredStorage, TablePrice, TableTiers
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
@@ -99,11 +98,11 @@ async def compare(prices: Prices, project_id: int, asked: ComparisonRequest) -> 
 
 async def read_anew(prices: Prices, project_id: int, name: str, asked: Reprice, query: RepriceQuery) -> Reading:
     """The scenario with other prices and by the current model, beside what is stored. Nothing is written."""
-    number = None if asked.scenario_revision is UNSET else asked.scenario_revision
-    if query.save and number is not None:
+    number = asked.scenario_revision
+    if query.save and number is not UNSET:
         raise BrokenRule.at("/scenario_revision", "Only the newest revision is followed by another: leave it out")
     async with prices.connected() as connection:
-        stored = await get_revision(connection, project_id, name, number)
+        stored = await _find_revision(connection, project_id, name, number, "/scenario_revision", "body")
     request = _repriced_request(stored.request, asked, query)
     tables = prices.snapshots.of(project_id)
     for table, revision in tables_of(request):
@@ -155,14 +154,12 @@ async def import_file(
 
 async def phase(prices: Prices, project_id: int, name: str, asked: PhasingQuery) -> ScenarioPhasing:
     """Cost by calendar month from the planned start."""
-    number = None if asked.revision is UNSET else asked.revision
     async with prices.connected() as connection:
-        stored = await get_revision(connection, project_id, name, number)
+        stored = await _find_revision(connection, project_id, name, asked.revision, "revision", "query")
         plan = await find_plan(connection, project_id, name)
     answer, schedule = stored.estimate(), _schedule(stored, plan)
-    return ScenarioPhasing(
-        stored.name, stored.number, await asyncio.to_thread(phased, answer, schedule, asked.basis), _notes(answer)
-    )
+    found = await asyncio.to_thread(phased, answer, schedule, asked.basis)
+    return ScenarioPhasing(stored.name, stored.number, found)
 
 
 async def forecast(prices: Prices, project_id: int, name: str, asked: ForecastQuery) -> ScenarioForecast:
@@ -170,9 +167,8 @@ async def forecast(prices: Prices, project_id: int, name: str, asked: ForecastQu
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     if asked.as_of is not UNSET:
         now = datetime.datetime.combine(asked.as_of, datetime.time(), datetime.UTC)
-    number = None if asked.revision is UNSET else asked.revision
     async with prices.connected() as connection:
-        stored = await get_revision(connection, project_id, name, number)
+        stored = await _find_revision(connection, project_id, name, asked.revision, "revision", "query")
         plan = await find_plan(connection, project_id, name)
         records = await list_records(connection, project_id, stored.scenario_id, stored.currency)
     answer, schedule = stored.estimate(), _schedule(stored, plan)
@@ -205,16 +201,30 @@ async def _revisions(
     found = []
     async with prices.connected() as connection:
         for pointer, one in asked.items():
-            number = None if one.revision is UNSET else one.revision
             try:
                 name = canonical_name(one.name, "body", f"{pointer}/name")
-                found.append(await get_revision(connection, project_id, name, number))
-            except BadRequest as error:
+            except BadRequest as error:  # the name is one by the schema, and none in NFC
                 raise BrokenRule(error.detail, error.faults) from None
+            try:
+                at = f"{pointer}/revision"
+                found.append(await _find_revision(connection, project_id, name, one.revision, at, "body"))
             except NotFound as error:
-                pointer += "/name" if "revision" not in error.detail else "/revision"
-                raise NotFound(error.detail, (Fault("body", pointer, error.detail),)) from None
+                if error.faults[0].where == "path":
+                    error.faults = (Fault("body", f"{pointer}/name", error.detail),)
+                raise
     return found
+
+
+async def _find_revision(
+    connection: AsyncConnection, project_id: int, name: str, number: int | UnsetType, pointer: str, where: Where
+) -> StoredRevision:
+    """The revision, or the newest; NotFound says of the field at `pointer` that there is none of this number."""
+    try:
+        return await get_revision(connection, project_id, name, None if number is UNSET else number)
+    except NotFound as error:
+        if error.faults[0].pointer == "number":
+            error.faults = (Fault(where, pointer, error.detail),)
+        raise
 
 
 async def _held(prices: Prices, project_id: int, sides: Sequence[Side]) -> dict[int, Held]:
@@ -321,7 +331,7 @@ def _notes(answer: Estimate) -> tuple[Note, ...]:
     prices = answer.prices
     if prices is UNSET or prices.price is None or not prices.price.segments:
         return ()
-    told = "The rate changes while the run goes on: GPU time is spread over the months at the mean of the rates."
+    told = "The planned rate changes while the run goes on: what was paid is compared with the mean of the rates."
     return (Note("mean-rate", "info", told),)
 
 

@@ -12,9 +12,10 @@ evaluating the stored points now moves them by: the earlier point's total evalua
 same at the later point, if that is old too, the other way round.
 
 A typed price is an input; the effect of prices is that of another revision of a price table, or another day of it. So
-`/price/revision` and `/price/as_of` (and those of `from_table`) are not inputs: the point's `prices` say which are meant, and `evaluate` goes by
-them. Substituting half of what belongs together can make a request that cannot be (another `kind` is replaced whole for
-that reason): such a field is taken together with the next ones until the request can be evaluated again.
+`/price/revision` and `/price/as_of` (and those of `from_table`) are not inputs: the point's `prices` say which are
+meant, and `evaluate` goes by them. Substituting half of what belongs together can make a request that cannot be
+(another `kind` is replaced whole for that reason): such a field is taken together with the next ones until the request
+can be evaluated again.
 """
 
 import datetime
