@@ -234,7 +234,10 @@ def _faults(error: ValidationException) -> tuple[Fault, ...]:
 def on_any(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """The client is told nothing of the inside; the log gets everything, under the same id."""
     instance = _failure_of(request.scope)
-    _log.error("%s %s failed as %s", request.scope["method"], ascii(request.scope["path"]), instance, exc_info=error)
+    scope: Any = request.scope
+    hidden = "route_handler" in scope and scope["route_handler"].opt.get("secret_path")
+    path = scope["path_template"] if hidden else scope["path"]  # whoever reads the log could follow a link
+    _log.error("%s %s failed as %s", scope["method"], ascii(path), instance, exc_info=error)
     return problem("internal", KINDS["internal"].meaning, instance)
 
 

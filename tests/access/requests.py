@@ -43,6 +43,9 @@ PLACES: dict[str, str] = {
     "name": "thing",
     "number": "1",
     "revision_id": "1",
+    "share_id": "1",
+    "token": "x" * 43,
+    "period": "2027-01-01..2027-02-01",
     "key_id": "abcdefghij12",
     "gpu_id": "h100-sxm-80gb",
     "model_id": "llama-3.1-70b",
@@ -89,6 +92,6 @@ async def ask(
         examples = [example["value"] for one in content.values() for example in one.get("examples", {}).values()]
         body = BODIES[operation.id] if operation.id in BODIES else examples[0]
         sent["json"] = body
-    if operation.method in ("PATCH", "DELETE", "PUT") and "If-Match" in str(operation.document.get("parameters")):
+    if "428" in operation.document["responses"]:
         sent["headers"].setdefault("If-Match", "*")
     return await api.request(operation.method, path, **sent)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from service.access.keys import key_id_of
 from service.prices.default import seed_default_table
-from tests.access.requests import OPERATIONS, RATE, Operation, ask
+from tests.access.requests import OPERATIONS, PLACES, RATE, Operation, ask
 from tests.access.test_auth import rows
 from tests.conftest import client_of
 from tests.support.keys import bearer, make_key, make_project
@@ -43,6 +43,13 @@ async def world(database_url: str) -> AsyncIterator[World]:
         words = {"description": f"{SECRET_WORD} words"}
         created = await api.put(f"/v1/scenarios/{NAME}", json={"request": {}, **words}, headers=mine)
         assert created.status_code == 201
+        second = {"request": {"cluster": {"gpu_count": 8}}, "note": f"{SECRET_WORD} note", **words}
+        assert (
+            await api.put(f"/v1/scenarios/{NAME}", json=second, headers={**mine, "If-Match": "*"})
+        ).status_code == 200
+        paid = f"/v1/scenarios/{NAME}/actuals/{PLACES['period']}"
+        assert (await api.put(paid, json={"amount": "1", "note": SECRET_WORD}, headers=mine)).status_code == 201
+        link = await api.post(f"/v1/scenarios/{NAME}/shares", json={"note": SECRET_WORD}, headers=mine)
         await api.put(f"/v1/scenarios/{NAME}-gone", json={"request": {}}, headers=mine)
         await api.delete(f"/v1/scenarios/{NAME}-gone", headers={**mine, "If-Match": "*"})
         table = f"/v1/price-tables/{NAME}"
@@ -57,7 +64,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
             assert revised.status_code == 201, revised.text
         await api.put(f"{table}-gone", json={"currency": "USD"}, headers=mine)
         await api.delete(f"{table}-gone", headers={**mine, "If-Match": "*"})
-        by_name = {"name": NAME, "number": "1"}
+        by_name = {"name": NAME, "number": "1", "share_id": str(link.json()["id"])}
         places = {
             "/v1/scenarios/{name}/restore": {"name": f"{NAME}-gone"},
             "/v1/price-tables/{name}/restore": {"name": f"{NAME}-gone"},
@@ -204,6 +211,10 @@ def _names_of_stores() -> list[str]:
     import service.access.store
     import service.prices.revision_store
     import service.prices.store
+    import service.scenarios.actual_store
+    import service.scenarios.list_store
+    import service.scenarios.revision_store
+    import service.scenarios.share_store
     import service.scenarios.store
 
     found = []
@@ -212,6 +223,10 @@ def _names_of_stores() -> list[str]:
         service.access.store,
         service.prices.revision_store,
         service.prices.store,
+        service.scenarios.actual_store,
+        service.scenarios.list_store,
+        service.scenarios.revision_store,
+        service.scenarios.share_store,
         service.scenarios.store,
     ):
         for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
@@ -234,6 +249,7 @@ def test_every_function_of_a_store_is_told_whose_it_is() -> None:
         "service.prices.store.ensure_released",
         "service.prices.store.list_heads",
         "service.prices.store.release_tables",
+        "service.scenarios.share_store.find_shared",  # whoever has the link
     ]
 
 
@@ -241,7 +257,16 @@ async def everything(world: World) -> list[Any]:
     """What the database says of the one project."""
     return [
         await rows(world.url, f"SELECT * FROM {table} ORDER BY 1, 2")
-        for table in ("scenarios", "price_tables", "price_revisions", "projects")
+        for table in (
+            "scenarios",
+            "scenario_revisions",
+            "scenario_labels",
+            "scenario_shares",
+            "scenario_actuals",
+            "price_tables",
+            "price_revisions",
+            "projects",
+        )
     ] + [
         await rows(world.url, "SELECT key_id, revoked_at, expires_at FROM api_keys ORDER BY 1"),
         await rows(world.url, "SELECT id FROM audit_log"),

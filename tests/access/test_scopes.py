@@ -25,6 +25,7 @@ PUBLIC_PATHS = {
     "/health/ready",
     "/openapi.json",
     "/openapi.yaml",
+    "/v1/shared/{token}",
     "/version",
 }
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

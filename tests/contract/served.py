@@ -21,7 +21,18 @@ from tests.contract.configs import KEYED, config_text
 from tests.contract.one_loop import OnOneLoop
 from tests.support.keys import bearer, make_key_now
 
-_EMPTIED = ("scenarios", "idempotency_keys", "price_table_uses", "price_rates", "price_revisions", "price_tables")
+_EMPTIED = (
+    "scenario_actuals",
+    "scenario_shares",
+    "scenario_labels",
+    "scenario_revisions",
+    "scenarios",
+    "idempotency_keys",
+    "price_table_uses",
+    "price_rates",
+    "price_revisions",
+    "price_tables",
+)
 _KEY_NAME = "the fuzzer"
 
 

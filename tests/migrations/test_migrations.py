@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from alembic import command
@@ -22,9 +21,8 @@ from service.storage.base import metadata
 from service.storage.database import create_engine
 from service.storage.schema import migrate, migration_config, require_current
 from tests.conftest import BACKENDS
+from tests.migrations.databases import on
 from tests.support.postgres import Postgres
-
-T = TypeVar("T")
 
 
 @pytest.fixture(params=BACKENDS)
@@ -34,22 +32,6 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite+aiosqlite:///{tmp_path / 'empty.db'}"
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database()
-
-
-def on(url: str, do: Callable[[Connection], T]) -> T:
-    """Run something on a connection, and commit."""
-
-    async def run() -> T:
-        engine = create_engine(url, pool_size=1)
-        try:
-            async with engine.connect() as connection:
-                result = await connection.run_sync(do)
-                await connection.commit()
-                return result
-        finally:
-            await engine.dispose()
-
-    return asyncio.run(run())
 
 
 def shape_of(connection: Connection) -> dict[str, Any]:
