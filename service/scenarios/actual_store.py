@@ -326,9 +326,9 @@ def _actual(row: AnyRow) -> Actual:
         row.period_end,
         row.currency,
         written(row.amount, row.currency),
-        row.gpu_hours,
-        row.tokens_done,
-        row.productive_gpu_hours,
+        _figure(row.gpu_hours),
+        _figure(row.tokens_done),
+        _figure(row.productive_gpu_hours),
         row.note,
         row.author,
         row.version,
@@ -336,6 +336,11 @@ def _actual(row: AnyRow) -> Actual:
         row.created_at,
         row.updated_at,
     )
+
+
+def _figure(value: float | None) -> float | None:
+    """SQLite returns a whole one as an integer where it has just been written."""
+    return None if value is None else float(value)
 
 
 def _named(project_id: int, name: str) -> tuple[ColumnElement[bool], ...]:

@@ -24,7 +24,7 @@ from service.estimator.verdict import judge
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.text import canonical_name
-from service.money import Money
+from service.money import Money, written
 from service.prices.operations import Prices
 from service.scenarios.actual_files import read_file
 from service.scenarios.actual_schemas import FileRow
@@ -143,6 +143,8 @@ async def import_file(
     """Every row of a file recorded, or none."""
 
     async def prepare() -> tuple[FileRow, ...]:
+        async with prices.connected() as connection:
+            await find_plan(connection, actor.project_id, name)  # what is not there is told before the file is read
         return await aside(read_file, body)
 
     async def effect(connection: AsyncConnection, rows: tuple[FileRow, ...]) -> Answer:
@@ -343,7 +345,7 @@ def _verdict(
     amount, notes = asked.amount, []
     if amount is None and plan.budget_amount is not None:
         if plan.budget_currency == expected.currency:
-            amount = Money(plan.budget_amount)
+            amount = Money(written(plan.budget_amount, expected.currency))
         else:
             told = f"The budget is in {plan.budget_currency} and the plan in {expected.currency}: it is not judged."
             notes.append(Note("budget-currency", "warning", told))
