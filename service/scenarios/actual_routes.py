@@ -16,7 +16,7 @@ from service.http.once import read_once, said
 from service.http.openapi import About
 from service.http.paging import next_link
 from service.http.principal import actor_of, project_of
-from service.http.requests import MAX_BODY_BYTES, query_of
+from service.http.requests import query_of
 from service.http.responses import JSON
 from service.prices.operations import Prices
 from service.scenarios import actual_store, operations
@@ -56,7 +56,7 @@ _CSV_EXAMPLE = (
 )
 _FILE = {
     _CSV_TYPE: {
-        "schema": {"type": "string", "format": "binary", "maxLength": MAX_BODY_BYTES},
+        "schema": {"type": "string", "format": "binary"},
         "examples": {"two months": {"summary": "Two months", "value": _CSV_EXAMPLE}},
     }
 }
