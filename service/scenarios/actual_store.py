@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import UNSET, Struct
-from sqlalchemy import ColumnElement, Row, insert, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import BrokenRule, Conflict, Fault, NotFound
@@ -162,11 +162,7 @@ async def import_actuals(
         _refuse_changes(rows, outcomes)
     if len(known) + outcomes.count("created") > MAX_ACTUALS:
         raise BrokenRule.at("", f"A scenario has at most {MAX_ACTUALS:,} records")
-    for row, outcome in zip(rows, outcomes, strict=True):
-        if outcome == "created":
-            await _insert(connection, actor, owner, row.period, row.write, quietly=True)
-        elif outcome == "replaced":
-            await _replace(connection, actor, owner, known[row.period], row.write, quietly=True)
+    await _write_rows(connection, actor, owner, known, list(zip(rows, outcomes, strict=True)))
     report = ActualImport(
         outcomes.count("created"),
         outcomes.count("replaced"),
@@ -180,6 +176,27 @@ async def import_actuals(
         told = hash_of(encoded([(str(row.period), row.write) for row in rows]))
         await record(connection, actor, "imported", "actual", owner.name, after=told)
     return report
+
+
+async def _write_rows(
+    connection: AsyncConnection,
+    actor: Actor,
+    owner: _Owner,
+    known: dict[Period, AnyRow],
+    rows: Sequence[tuple[FileRow, Outcome]],
+) -> None:
+    """All that is new and all that is different, each in one go."""
+    created = [_new(actor, owner, row.period, row.write) for row, outcome in rows if outcome == "created"]
+    changed = [
+        {**_changed(actor, owner, known[row.period], row.write), "row_id": known[row.period].id}
+        for row, outcome in rows
+        if outcome == "replaced"
+    ]
+    if created:
+        await connection.execute(insert(actuals), created)
+    if changed:
+        columns = {name: bindparam(name) for name in changed[0] if name != "row_id"}
+        await connection.execute(update(actuals).where(_C.id == bindparam("row_id")).values(columns), changed)
 
 
 # ------------------------------------------------------------------------------------------- rules of many
@@ -266,48 +283,41 @@ async def _check_new(connection: AsyncConnection, owner: _Owner, period: Period)
 
 
 async def _insert(
-    connection: AsyncConnection,
-    actor: Actor,
-    owner: _Owner,
-    period: Period,
-    write: ActualWrite,
-    *,
-    quietly: bool = False,
+    connection: AsyncConnection, actor: Actor, owner: _Owner, period: Period, write: ActualWrite
 ) -> StoredActual:
-    now = _now()
-    statement = (
-        insert(actuals)
-        .values(
-            project_id=actor.project_id,
-            scenario_id=owner.id,
-            period_start=period.start,
-            period_end=period.end,
-            currency=owner.currency,
-            author=actor.name,
-            version=1,
-            created_at=now,
-            updated_at=now,
-            **dict(_values(write)),
-        )
-        .returning(*_C)
-    )
+    statement = insert(actuals).values(_new(actor, owner, period, write)).returning(*_C)
     made = _actual((await connection.execute(statement)).one())
-    if not quietly:
-        after = hash_of(encoded(made))
-        await record(connection, actor, "created", "actual", _title(owner, period), after=after)
+    await record(connection, actor, "created", "actual", _title(owner, period), after=hash_of(encoded(made)))
     return StoredActual(made, created=True)
 
 
-async def _replace(
-    connection: AsyncConnection, actor: Actor, owner: _Owner, row: AnyRow, write: ActualWrite, *, quietly: bool = False
-) -> Actual:
-    values = {**dict(_values(write)), "currency": owner.currency, "author": actor.name}
-    statement = update(actuals).where(_C.id == row.id).values(version=row.version + 1, updated_at=_now(), **values)
-    made = _actual((await connection.execute(statement.returning(*_C))).one())
-    if not quietly:
-        before, after = hash_of(encoded(_actual(row))), hash_of(encoded(made))
-        await record(connection, actor, "replaced", "actual", _title(owner, _period(row)), before=before, after=after)
+async def _replace(connection: AsyncConnection, actor: Actor, owner: _Owner, row: AnyRow, write: ActualWrite) -> Actual:
+    statement = update(actuals).where(_C.id == row.id).values(_changed(actor, owner, row, write)).returning(*_C)
+    made = _actual((await connection.execute(statement)).one())
+    before, after = hash_of(encoded(_actual(row))), hash_of(encoded(made))
+    await record(connection, actor, "replaced", "actual", _title(owner, _period(row)), before=before, after=after)
     return made
+
+
+def _new(actor: Actor, owner: _Owner, period: Period, write: ActualWrite) -> dict[str, Any]:
+    now = _now()
+    return {
+        "project_id": actor.project_id,
+        "scenario_id": owner.id,
+        "period_start": period.start,
+        "period_end": period.end,
+        "currency": owner.currency,
+        "author": actor.name,
+        "version": 1,
+        "created_at": now,
+        "updated_at": now,
+        **dict(_values(write)),
+    }
+
+
+def _changed(actor: Actor, owner: _Owner, row: AnyRow, write: ActualWrite) -> dict[str, Any]:
+    who = {"currency": owner.currency, "author": actor.name}
+    return {**dict(_values(write)), **who, "version": row.version + 1, "updated_at": _now()}
 
 
 def _values(write: ActualWrite) -> tuple[tuple[str, Any], ...]:

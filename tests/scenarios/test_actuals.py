@@ -160,14 +160,24 @@ async def test_a_scenario_that_is_not_there_has_no_records(api: httpx.AsyncClien
 # ------------------------------------------------------------------------------------------- the forecast
 
 
-async def test_the_worked_example_of_the_documentation(run: httpx.AsyncClient) -> None:
-    """See docs/finance.md."""
+async def test_the_rest_goes_at_the_rate_and_the_price_that_were_seen(run: httpx.AsyncClient) -> None:
     await pay(run, JANUARY, "160000", gpu_hours=74400, productive_gpu_hours=70000)
     found = (await run.get(FORECAST, params={"as_of": "2027-02-01"})).json()
-    print(found)
     variance, forecast = found["variance"], found["forecast"]
-    effects = [Decimal(variance[name]) for name in ("price", "volume", "efficiency")]
-    assert sum(effects) == Decimal(variance["difference"]) == Decimal("11200.00")
+    effects = [variance[name] for name in ("price", "volume", "efficiency")]
+    assert effects == ["11200.00", "-8800.00", "8800.00"]
+    assert sum(map(Decimal, effects)) == Decimal(variance["difference"])
+    # 30,000 of the work at 70,000 a 744 hours and 74,400 GPU-hours, each at 160,000 / 74,400.
+    assert (forecast["remaining"], forecast["total"]) == ("68571.43", "228571.43")
+    assert found["verdict"]["status"] == "exceeded"
+    ends = [point["actual"] for point in found["burn_down"]["points"]]
+    assert ends == ["0.00", "160000.00", None]
+
+
+async def test_a_record_that_is_not_over_by_then_does_not_count(run: httpx.AsyncClient) -> None:
+    await pay(run, JANUARY, "160000", gpu_hours=74400, productive_gpu_hours=70000)
+    found = (await run.get(FORECAST, params={"as_of": "2027-01-31"})).json()
+    assert (found["variance"]["actual"], found["forecast"]["total"]) == (None, None)
 
 
 async def test_without_records_the_plan_is_the_forecast(run: httpx.AsyncClient) -> None:

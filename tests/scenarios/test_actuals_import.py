@@ -1,5 +1,9 @@
 """A CSV file of what was paid: all of it or nothing, once, and every fault by its line."""
 
+import datetime
+import time
+from itertools import pairwise
+
 import httpx
 import pytest
 
@@ -17,11 +21,13 @@ async def run(stored_api: httpx.AsyncClient) -> httpx.AsyncClient:
     return stored_api
 
 
-async def send(api: httpx.AsyncClient, file: str | bytes, replace: bool = False, **headers: str) -> httpx.Response:
+async def send(
+    api: httpx.AsyncClient, file: str | bytes, headers: dict[str, str] | None = None, *, replace: bool = False
+) -> httpx.Response:
     params = {"on_existing": "replace"} if replace else {}
     content = file if isinstance(file, bytes) else file.encode()
     return await api.post(
-        f"{URL}/import", content=content, params=params, headers={"Content-Type": "text/csv", **headers}
+        f"{URL}/import", content=content, params=params, headers={"Content-Type": "text/csv", **(headers or {})}
     )
 
 
@@ -67,10 +73,10 @@ async def test_a_record_is_replaced_only_if_that_is_asked_for(run: httpx.AsyncCl
 
 async def test_a_file_that_is_sent_twice_with_a_key_acts_once(run: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "once"}
-    first = await send(run, FILE, **key)
-    again = await send(run, FILE, **key)
+    first = await send(run, FILE, key)
+    again = await send(run, FILE, key)
     assert (again.status_code, again.content) == (200, first.content)
-    assert (await send(run, HEADER + "2028-01-01,2028-02-01,1,,\n", **key)).status_code == 422
+    assert (await send(run, HEADER + "2028-01-01,2028-02-01,1,,\n", key)).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -119,5 +125,23 @@ async def test_what_is_no_such_file_is_refused(api: httpx.AsyncClient, file: byt
 async def test_only_csv_is_read(api: httpx.AsyncClient) -> None:
     await put(api, "run", a_run())
     for headers in ({"Content-Type": "application/json"}, {"Content-Encoding": "gzip"}):
-        assert (await send(api, FILE, **headers)).status_code == 415
+        assert (await send(api, FILE, headers)).status_code == 415
     assert (await send(api, "x" * 1_000_001)).status_code == 413
+
+
+async def test_thousands_of_days_are_taken_at_once_and_replaced_at_once(run: httpx.AsyncClient) -> None:
+    first = datetime.date(2027, 1, 1)
+    days = [first + datetime.timedelta(days=number) for number in range(5001)]
+
+    def file(amount: str, count: int = 5000) -> str:
+        return HEADER + "".join(f"{day},{after},{amount},1,\n" for day, after in pairwise(days[: count + 1]))
+
+    began = time.monotonic()
+    assert (await send(run, file("1"))).json()["created"] == 5000
+    assert (await send(run, file("2"), replace=True)).json()["replaced"] == 5000
+    assert time.monotonic() - began < 10
+    one_more = HEADER + "2050-01-01,2050-01-02,1,,\n"
+    full = await send(run, one_more)
+    assert (full.status_code, "5,000" in full.text) == (422, True)
+    forecast = await run.get("/v1/scenarios/run/forecast")
+    assert forecast.status_code == 422  # nobody has said when it starts

@@ -171,3 +171,47 @@ async def test_effects_of_any_edits_add_up_to_the_difference(stored_api: httpx.A
             assert sum(effects, Decimal(0)) == Decimal(found["difference"]) == difference
             assert sum(map(Decimal, found["by_kind"].values()), Decimal(0)) == difference
             assert found["by_kind"]["model"] == "0.00"  # each side is met again to the cent
+
+
+async def test_prices_of_storage_and_egress_are_prices_too(stored_api: httpx.AsyncClient) -> None:
+    tiers = {"table": "ours", "provider": "aws"}
+    request = a_run(
+        hours=730,
+        price={"kind": "hourly", "amount": "1"},
+        storage={"kind": "metered", "from_table": tiers, "dataset_gb": 1000},
+        egress={"kind": "metered", "from_table": tiers, "exported_gb": 100},
+    )
+    await stored_api.put(TABLE, json={"currency": "USD"})
+    for name, factor in (("a", 1), ("b", 3)):
+        at = {"provider": "aws", "source": "a test", "tier_from_gb": 0}
+        storage = {"kind": "storage", "storage_class": "object_storage", "price_per_gb_month": f"0.{factor}", **at}
+        egress = {"kind": "egress", "route": "internet", "price_per_gb": f"0.0{factor}", **at}
+        revised = await stored_api.post(f"{TABLE}/revisions", json={"rates": [storage, egress]})
+        assert revised.status_code == 201, revised.text
+        await put(stored_api, name, request)
+    found = await diff(stored_api, {"name": "a"}, {"name": "b"})
+    assert by_field(found) == {"price": Decimal("202.00")}
+
+
+async def test_a_contingency_is_a_part_of_the_difference(stored_api: httpx.AsyncClient) -> None:
+    budget = {"amount": "9999", "confidence_percent": 80}
+    work = {"kind": "transformer", "model": "llama-3-8b", "tokens": 1e11}
+    request = {"cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 64}, "work": work}
+    await put(stored_api, "run", request)
+    await put(stored_api, "run", {**request, "budget": budget, "uncertainty": {"samples": 1000}})
+    found = await diff(stored_api, {"name": "run", "revision": 1}, {"name": "run", "revision": 2})
+    fields = by_field(found)
+    assert sum(fields.values()) == Decimal(found["difference"]) > 0
+    assert fields["/budget"] > 0
+    assert found["by_kind"]["model"] == "0.00"
+
+
+async def test_what_an_older_model_answered_is_said_to_be_its(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(api, "run", a_run())
+    await put(api, "run", a_run(hours=200))
+    monkeypatch.setattr("service.scenarios.differing.MODEL_VERSION", "999")
+    found = await diff(api, {"name": "run", "revision": 1}, {"name": "run", "revision": 2})
+    assert [note["code"] for note in found["notes"]] == ["model-not-rerun"]
+    assert by_field(found) == {"/work/hours": Decimal("1600.00")}
