@@ -195,7 +195,7 @@ async def _write_rows(
     if created:
         await connection.execute(insert(actuals), created)
     if changed:
-        columns = {name: bindparam(name) for name in changed[0] if name != "row_id"}
+        columns: dict[str, Any] = {name: bindparam(name) for name in changed[0] if name != "row_id"}
         await connection.execute(update(actuals).where(_C.id == bindparam("row_id")).values(columns), changed)
 
 
