@@ -32,6 +32,13 @@ class Acknowledged(Struct, frozen=True):
     estimate: bytes
 
 
+def acknowledged(scenario: str, content: bytes) -> Acknowledged:
+    """What an answer to a write has acknowledged."""
+    whole = _whole.decode(content)
+    number = msgspec.json.decode(whole["revision"], type=int)
+    return Acknowledged(scenario, number, bytes(whole["request"]), bytes(whole["estimate"]))
+
+
 class Ledger:
     """What all clients together know, and whether the server is there."""
 
@@ -50,10 +57,9 @@ class Ledger:
         with self.lock:
             self.written += 1
             if status in (200, 201):
-                whole = _whole.decode(content)
-                number = msgspec.json.decode(whole["revision"], type=int)
-                self.acknowledged.append(Acknowledged(name, number, bytes(whole["request"]), bytes(whole["estimate"])))
-                self.seen[name] = etag, number
+                one = acknowledged(name, content)
+                self.acknowledged.append(one)
+                self.seen[name] = etag, one.number
             elif status in (412, 428):
                 self.refused += 1
                 self.seen.pop(name, None)
@@ -113,12 +119,12 @@ class Client(threading.Thread):
         return answer.status, answer.getheader("etag", ""), answer.read()
 
 
-def check(url: str, acknowledged: list[Acknowledged]) -> int:
+def check(url: str, known: list[Acknowledged]) -> int:
     """The database is whole, and has every revision that was acknowledged; how many revisions there are."""
-    return asyncio.run(_check(url, acknowledged))
+    return asyncio.run(_check(url, known))
 
 
-async def _check(url: str, acknowledged: list[Acknowledged]) -> int:
+async def _check(url: str, known: list[Acknowledged]) -> int:
     database = Database(url, pool_size=1)
     try:
         async with database.engine.connect() as connection:
@@ -146,7 +152,7 @@ async def _check(url: str, acknowledged: list[Acknowledged]) -> int:
     stored = {}
     for row in revisions:
         stored[heads[row.scenario_id].name, row.number] = row
-    for one in acknowledged:
+    for one in known:
         row = stored[one.scenario, one.number]  # a KeyError here is a write that was lost
         assert (bytes(row.request), bytes(row.estimate)) == (one.request, one.estimate)
     scale = 1_000_000 if url.startswith("sqlite") else 1
