@@ -62,7 +62,6 @@ _COMPARISONS = {
 }
 _REPRICES = {
     "newest": {"summary": "The newest prices and the current model", "value": {}},
-    "a revision": {"summary": "One revision of the price table", "value": {"revision": 2}},
 }
 _reprice_query = query_of(RepriceQuery)
 _phasing_query = query_of(PhasingQuery)
