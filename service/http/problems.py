@@ -48,7 +48,10 @@ KINDS: dict[str, Kind] = {
         "No key was sent, or one that is not known, has ended or was revoked; which of these is not told.",
     ),
     "forbidden": Kind(
-        403, "The key does not reach this far", "The key is good and lacks the scope that the operation needs."
+        403,
+        "The key does not reach this far",
+        "The key is good and lacks the scope that the operation needs, or that the object needs as it stands: what is "
+        "approved is changed only by those who approve.",
     ),
     "not-found": Kind(
         404,

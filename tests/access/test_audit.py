@@ -33,6 +33,16 @@ async def test_every_write_is_in_it_and_nothing_else(keyed_api: httpx.AsyncClien
         ("PUT", scenario, {"request": {}, "description": "second"}),
         ("PATCH", scenario, {"description": "third"}),
         ("GET", scenario, None),
+        ("PUT", scenario, {"request": {}, "description": "third"}),  # nothing new, and so nothing done
+        ("PUT", scenario, {"request": {"cluster": {"gpu_count": 8}}}),
+        ("POST", f"{scenario}/revisions/1/restore", None),
+        ("POST", f"{scenario}/approve", None),
+        ("POST", f"{scenario}/archive", None),
+        ("POST", f"{scenario}/reopen", None),
+        ("POST", f"{scenario}/duplicate", {"name": "copy"}),
+        ("POST", f"{scenario}/shares", {}),
+        ("DELETE", f"{scenario}/shares/1", None),
+        ("DELETE", f"{scenario}/shares/1", None),  # it is revoked already
         ("DELETE", scenario, None),
         ("POST", f"{scenario}/restore", None),
         ("PUT", table, {"currency": "USD"}),
@@ -47,7 +57,9 @@ async def test_every_write_is_in_it_and_nothing_else(keyed_api: httpx.AsyncClien
         ("POST", "/v1/estimates", {}),
     ]
     for method, path, body in requests:
-        only = {} if method in ("GET", "POST") or body in ({"request": {}}, {"currency": "USD"}) else ANY
+        seen = path.endswith(("/approve", "/archive", "/reopen", "/1/restore"))
+        makes = method in ("GET", "POST") or body in ({"request": {}}, {"currency": "USD"})
+        only = {} if makes and not seen else ANY
         answer = await api.request(method, path, json=body, headers=only)
         assert answer.status_code < 300, (method, path, answer.text)
         if path == "/v1/api-keys":
@@ -60,6 +72,14 @@ async def test_every_write_is_in_it_and_nothing_else(keyed_api: httpx.AsyncClien
         ("scenario", "created", "run"),
         ("scenario", "replaced", "run"),
         ("scenario", "changed", "run"),
+        ("scenario", "replaced", "run"),
+        ("scenario", "revised", "run"),
+        ("scenario", "approved", "run"),
+        ("scenario", "archived", "run"),
+        ("scenario", "reopened", "run"),
+        ("scenario", "created", "copy"),
+        ("scenario-share", "created", "run#1"),
+        ("scenario-share", "revoked", "run#1"),
         ("scenario", "deleted", "run"),
         ("scenario", "restored", "run"),
         ("price-table", "created", "ours"),
@@ -76,8 +96,12 @@ async def test_every_write_is_in_it_and_nothing_else(keyed_api: httpx.AsyncClien
 
 
 def test_no_operation_that_writes_is_forgotten_above() -> None:
-    writes = {one.id for one in OPERATIONS if one.method != "GET"} - {"createEstimate"}
+    computed = {"createEstimate", "compareScenarios", "diffScenarios"}
+    elsewhere = {"putActual", "deleteActual", "importActuals", "repriceScenario"}  # with what they do
+    writes = {one.id for one in OPERATIONS if one.method != "GET"} - computed - elsewhere
     assert writes == {
+        *("approveScenario", "archiveScenario", "reopenScenario", "duplicateScenario", "restoreScenarioRevision"),
+        *("createScenarioShare", "revokeScenarioShare"),
         *("putScenario", "patchScenario", "deleteScenario", "restoreScenario"),
         *("putPriceTable", "patchPriceTable", "deletePriceTable", "restorePriceTable"),
         *("createPriceRevision", "importPrices"),

@@ -22,7 +22,7 @@ RATE = {
     "gpu_count": 8,
     "source": "a test",
 }
-FROM_TABLE = {
+FROM_TABLE: dict[str, Any] = {
     "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 8},
     "price": {"kind": "table", "table": "ours", "as_of": "2027-01-01"},
     "exchange": {"from_currency": "USD", "to_currency": "EUR", "rate": "0.92", "as_of": "2026-12-31"},
