@@ -24,6 +24,7 @@ from service.prices import store
 from service.prices.operations import content_of, store_content
 from service.prices.schemas import GpuRate
 from service.prices.table_schemas import PriceTableWrite, RevisionWrite
+from service.storage.audit import Actor
 from service.storage.database import create_engine
 from service.storage.schema import migrate
 from tests.support.postgres import Postgres
@@ -40,6 +41,7 @@ _PROVIDERS = tuple(f"provider-{n:02d}" for n in range(25))
 _REGIONS = tuple(f"region-{n:02d}" for n in range(25))
 _PURCHASES = ("on_demand", "spot", "reserved", "marketplace")
 _COUNTS = (1, 8)
+_ACTOR = Actor(1, None, "bench", None)
 _NO_CONDITIONS = Preconditions(None, None)
 _ASIDE_SECONDS = 2.0  # so long at a time, until the import is over
 
@@ -140,12 +142,12 @@ async def _fill(url: str) -> None:
     for older in OLDER:
         name = f"t{older}"
         async with engine.begin() as connection:
-            await store.save_table(connection, name, PriceTableWrite(currency="USD"), _NO_CONDITIONS)
+            await store.save_table(connection, _ACTOR, name, PriceTableWrite(currency="USD"), _NO_CONDITIONS)
         for count in (*[OLDER_RATES] * older, RATES):
             chosen = offers if count == RATES else draw.sample(offers, count)
             content = content_of([_rate(offer, draw.randrange(10_000, 100_000)) for offer in chosen])
             async with engine.begin() as connection:
-                await store_content(connection, name, RevisionWrite(rates=()), content, _NO_CONDITIONS)
+                await store_content(connection, _ACTOR, name, RevisionWrite(rates=()), content, _NO_CONDITIONS)
         say(f"prices: {name} has {older:,} revisions of {OLDER_RATES:,} rates and one of {RATES:,}")
     if engine.dialect.name != "sqlite":
         async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:

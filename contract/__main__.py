@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from contract import changes, clients, lint, selfcheck
 from contract.tools import BUILD, Failure, install
+from tests.support.keys import make_key_now
 from tests.support.server import Server
 
 
@@ -40,16 +41,18 @@ class Report:
         return 1 if self.failed else 0
 
 
-def _use(report: Report, built: Iterable[tuple[str, Callable[[str], str]]]) -> None:
-    """Let each client that was built make its calls, against a server on a database of its own."""
+def _use(report: Report, built: Iterable[tuple[str, Callable[[str, str], str]]]) -> None:
+    """Let each client that was built make its calls, by a key, against a server on a database of its own."""
     with TemporaryDirectory() as directory:
+        url = f"sqlite+aiosqlite:///{Path(directory) / 'contract.db'}"
         try:
-            server = Server(f"sqlite+aiosqlite:///{Path(directory) / 'contract.db'}", "--migrate")
+            server = Server(url, "--migrate", auth="on")
         except RuntimeError as error:
             report.fail("a server to call", str(error))
             return
         with server:
-            results = [report.step(name, partial(use, server.base)) for name, use in built]
+            key = make_key_now(url)
+            results = [report.step(name, partial(use, server.base, key)) for name, use in built]
             printed = server.stop()
     if not all(results):
         print(printed.rstrip())
@@ -68,7 +71,7 @@ def main() -> int:
     # A name with a dot: type checkers that look for sources here pass it by.
     with TemporaryDirectory(prefix=".clients-", dir=BUILD) as name:
         typescript, python = Path(name) / "typescript", Path(name) / "python"
-        built: list[tuple[str, Callable[[str], str]]] = []
+        built: list[tuple[str, Callable[[str, str], str]]] = []
         if report.step("TypeScript client compiles", partial(clients.build_typescript, typescript)):
             built.append(("TypeScript client, live", partial(clients.use_typescript, typescript)))
         if report.step("Python client compiles", partial(clients.build_python, python)):

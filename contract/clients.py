@@ -26,9 +26,9 @@ def build_typescript(target: Path) -> str:
     return f"{_lines([target / 'schema.d.ts'])} lines of types"
 
 
-def use_typescript(target: Path, base: str) -> str:
+def use_typescript(target: Path, base: str, key: str) -> str:
     """The calls of typescript/smoke.ts."""
-    return must("the TypeScript client failed", ["node", target / "smoke.js", base]).strip()
+    return must("the TypeScript client failed", ["node", target / "smoke.js", base, key]).strip()
 
 
 def build_python(target: Path) -> str:
@@ -70,10 +70,10 @@ def _with_plain_headers(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def use_python(target: Path, base: str) -> str:
+def use_python(target: Path, base: str, key: str) -> str:
     """The calls of python/smoke.py."""
     environment = {"PYTHONPATH": str(target), "PYTHONWARNINGS": "error"}
-    return must("the Python client failed", [sys.executable, _PYTHON_SMOKE, base], environment=environment).strip()
+    return must("the Python client failed", [sys.executable, _PYTHON_SMOKE, base, key], environment=environment).strip()
 
 
 def _lines(files: list[Path]) -> int:

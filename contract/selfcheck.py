@@ -101,6 +101,9 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("error-is-problem", _answer_not_found({_PROBLEM_JSON: _PROBLEM, _JSON: _PROBLEM})),
     ("error-is-problem", _answer_not_found({_PROBLEM_JSON: _NOT_A_PROBLEM})),
     ("error-by-reference", _inline_not_found),
+    ("secured-or-public", _drop("get", "/v1/gpus", "security")),
+    ("secured-or-public", lambda document: _operation(document, "get", "/v1/gpus").update(security=[])),
+    ("secured-or-public", _without_status("get", "401")),
     *(
         ("write-is-conditional", spoil)
         for method in ("put", "patch", "delete")

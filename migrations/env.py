@@ -6,10 +6,12 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
+from service.access import tables as access_tables  # noqa: F401  # registers its tables
 from service.prices import tables as price_tables  # noqa: F401  # registers its tables
+from service.scenarios import actual_tables  # noqa: F401  # registers its tables
 from service.scenarios import tables as scenario_tables  # noqa: F401  # registers its tables
 from service.settings import DEFAULT_DATABASE_URL
-from service.storage import idempotency  # noqa: F401  # registers its table
+from service.storage import audit, idempotency, windows  # noqa: F401  # register their tables
 from service.storage.base import metadata
 from service.storage.database import create_engine
 

@@ -1,4 +1,4 @@
-"""The command `traincost`: serve, migrate, openapi, estimate, prices."""
+"""The command `traincost`: serve, migrate, openapi, estimate, prices, projects, keys."""
 
 import asyncio
 import errno
@@ -16,8 +16,9 @@ from service.errors import StartupError, TraincostError
 from service.estimator import inputs
 from service.settings import PREFIX, Settings, load_settings
 
+_KEY_HEADER = '-H "Authorization: Bearer $KEY" '
 _EXAMPLE = (
-    "curl -s -X POST {base}/v1/estimates -H 'Content-Type: application/json' "
+    "curl -s -X POST {base}/v1/estimates {key}-H 'Content-Type: application/json' "
     """-d '{{"cluster": {{"gpu_count": 128}}}}'"""
 )
 
@@ -118,6 +119,7 @@ def _text(name: str, text: str) -> Callable[[Any], Any]:
 @prices.command("import")
 @click.argument("file")
 @_text("table", "The table whose next revision the file becomes.")
+@_text("project", "The project that has the table.  [default: default]")
 @click.option("--create", is_flag=True, help="Make the table, in --currency, if there is none of this name.")
 @click.option("--dry-run", is_flag=True, help="Only read the file and report; nothing is stored.")
 @_text("format", "auto, own_csv, skypilot_csv, rental_json or flat.  [default: auto]")
@@ -158,20 +160,108 @@ def import_prices(file: str, mapping: str | None, as_json: bool, **given: Any) -
 
 @prices.command("export")
 @click.option("--table", required=True, help="The table to write.")
+@click.option("--project", default="default", show_default=True, help="The project that has the table.")
 @click.option("--revision", type=click.IntRange(1), help="One of its revisions, instead of the newest.")
 @click.option("--output", type=click.Path(dir_okay=False, writable=True), help="A file, instead of standard output.")
-def export_prices(table: str, revision: int | None, output: str | None) -> None:
+def export_prices(table: str, project: str, revision: int | None, output: str | None) -> None:
     """Write a table as CSV, which an import reads back exactly."""
 
     def run() -> None:
         from service.prices.cli import run_export
 
         blocks: list[bytes] = []
-        asyncio.run(run_export(load_settings().database_url, table, revision, blocks.append))
+        asyncio.run(run_export(load_settings().database_url, project, table, revision, blocks.append))
         if output is None:
             sys.stdout.buffer.writelines(blocks)
         else:
             _write(output, b"".join(blocks))
+
+    _or_one_line(run)
+
+
+@main.group()
+def projects() -> None:
+    """Projects: what belongs together, and is not there for the others."""
+
+
+@projects.command("create")
+@click.argument("name")
+@click.option("--description", default="", help="What it is for.")
+def create_project(name: str, description: str) -> None:
+    """Make a project of this NAME. It has no key yet."""
+
+    def run() -> None:
+        from service.access import cli as access
+
+        made = asyncio.run(access.create_project(load_settings().database_url, name, description))
+        click.echo(f"Made project {made.name}; its first key: traincost keys create --project '{made.name}'.")
+
+    _or_one_line(run)
+
+
+@projects.command("list")
+def list_projects() -> None:
+    """List the projects."""
+
+    def run() -> None:
+        from service.access import cli as access
+
+        click.echo(access.projects_table(asyncio.run(access.list_projects(load_settings().database_url))))
+
+    _or_one_line(run)
+
+
+@main.group()
+def keys() -> None:
+    """API keys: made, listed, revoked."""
+
+
+_PROJECT_OPTION = click.option("--project", default="default", show_default=True, help="The project it belongs to.")
+
+
+@keys.command("create")
+@_PROJECT_OPTION
+@click.option("--name", default="first key", show_default=True, help="Who uses it, or what for.")
+@click.option("--scope", "scopes", multiple=True, help="What it may do; may be given again.  [default: everything]")
+@click.option("--days", type=click.IntRange(1, 36_500), help="After so many days it ends.  [default: never]")
+def create_key(project: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:
+    """Make a key. It alone is printed on standard output, this once: only a digest of it is stored."""
+
+    def run() -> None:
+        from service.access import cli as access
+
+        made, token = asyncio.run(
+            access.create_key(load_settings().database_url, project, name, access.scopes_of(scopes), days)
+        )
+        click.echo(f"Key {made.id} of project {made.project}; it is shown this once:", err=True)
+        click.echo(token)
+
+    _or_one_line(run)
+
+
+@keys.command("list")
+@_PROJECT_OPTION
+def list_keys(project: str) -> None:
+    """List a project's keys, without their secrets."""
+
+    def run() -> None:
+        from service.access import cli as access
+
+        click.echo(access.keys_table(asyncio.run(access.list_keys(load_settings().database_url, project))))
+
+    _or_one_line(run)
+
+
+@keys.command("revoke")
+@click.argument("key_id")
+def revoke_key(key_id: str) -> None:
+    """Revoke the key with this KEY_ID: the part between tc_ and the secret."""
+
+    def run() -> None:
+        from service.access import cli as access
+
+        asyncio.run(access.revoke_key(load_settings().database_url, key_id))
+        click.echo(f"Key {key_id} is revoked; what serves refuses it within a second.")
 
     _or_one_line(run)
 
@@ -216,8 +306,8 @@ def _serve(migrate_first: bool, host: str | None, port: int | None) -> None:
     os.environ.update(overrides)
     settings = load_settings()
     listening = _listen(settings)
-    _prepare_database(settings, migrate_first)
-    _announce(settings, listening)
+    has_keys = _prepare_database(settings, migrate_first)
+    _announce(settings, listening, has_keys=has_keys)
     _run_server(settings, listening)
 
 
@@ -243,13 +333,15 @@ def _listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def _prepare_database(settings: Settings, migrate_first: bool) -> None:
+def _prepare_database(settings: Settings, migrate_first: bool) -> bool:
+    """Whether there is any key by which somebody could be let in."""
+    from service.access.cli import has_keys
     from service.prices.default import seed_default_table
     from service.storage.database import create_engine
     from service.storage.schema import migrate as migrate_database
     from service.storage.schema import require_current
 
-    async def prepare() -> None:
+    async def prepare() -> bool:
         if migrate_first:
             await migrate_database(settings.database_url)
         engine = create_engine(settings.database_url, pool_size=1)
@@ -258,17 +350,22 @@ def _prepare_database(settings: Settings, migrate_first: bool) -> None:
         finally:
             await engine.dispose()
         await seed_default_table(settings.database_url)
+        return await has_keys(settings.database_url)
 
-    asyncio.run(prepare())
+    return asyncio.run(prepare())
 
 
-def _announce(settings: Settings, listening: socket.socket) -> None:
+def _announce(settings: Settings, listening: socket.socket, *, has_keys: bool) -> None:
     host, port = listening.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     click.echo(f"traincost {__version__} at {base}")
     click.echo(f"  docs     {base}/docs")
     click.echo(f"  contract {base}/openapi.yaml")
-    click.echo(f"  try      {_EXAMPLE.format(base=base)}")
+    click.echo(f"  try      {_EXAMPLE.format(base=base, key=_KEY_HEADER if settings.asks_for_keys else '')}")
+    if not settings.asks_for_keys:
+        click.echo("  Nobody is asked for a key; for that, set TRAINCOST_AUTH=on.")
+    elif not has_keys:
+        click.echo("  Everybody is asked for a key, and there is none: make one with `traincost keys create`.")
     if settings.database_url.startswith("sqlite"):
         click.echo("  SQLite serves one worker; for more, set TRAINCOST_DATABASE_URL to a PostgreSQL.")
     sys.stdout.flush()

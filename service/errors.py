@@ -6,10 +6,13 @@
     │   ├── UnknownName       no such catalogue entry; the nearest are named
     │   ├── AmbiguousName     a name that fits several entries; they are named
     │   └── NotYetAvailable   an announced part, refused unless asked for
+    ├── Unauthenticated       no key, or none that is good
+    ├── Forbidden             a good key that may not do this
     ├── NotFound              no such stored thing, or no such catalogue path
     ├── Conflict              what was asked cannot be done to things as they stand
     ├── PreconditionRequired  a write to an existing thing without If-Match
     ├── PreconditionFailed    a write based on a version that is gone
+    ├── TooManyRequests       more than this key may ask in a minute; try again
     ├── Unavailable           the database does not answer; try again
     └── StartupError          the service cannot start, and one line says why
 
@@ -92,6 +95,26 @@ class NotYetAvailable(BrokenRule):
     code = "not-yet-available"
 
 
+class Unauthenticated(TraincostError):
+    """Nobody is let in without a key; `sent` tells whether there was one, which is then no good."""
+
+    code = "unauthenticated"
+
+    def __init__(self, detail: str, *, sent: bool) -> None:
+        super().__init__(detail)
+        self.sent = sent
+
+
+class Forbidden(TraincostError):
+    """The key is good, and does not have the scope that this needs."""
+
+    code = "forbidden"
+
+    def __init__(self, detail: str, scope: str) -> None:
+        super().__init__(detail)
+        self.scope = scope
+
+
 class NotFound(TraincostError):
     """There is no such thing here."""
 
@@ -120,6 +143,16 @@ class PreconditionFailed(TraincostError):
     """The version that the write is based on is not the current one."""
 
     code = "precondition-failed"
+
+
+class TooManyRequests(TraincostError):
+    """The key has asked as often as it may within this minute."""
+
+    code = "too-many-requests"
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Unavailable(TraincostError):

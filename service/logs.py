@@ -1,13 +1,18 @@
 """Logs on standard error: one line a message, whatever it holds."""
 
 import logging
+from contextvars import ContextVar
 from typing import Any
+
+# The request that is being answered, so that every line it causes can be found; in bytes, as it comes and goes.
+REQUEST_ID: ContextVar[bytes] = ContextVar("request_id", default=b"-")
 
 
 class OneLine(logging.Formatter):
     """A message on one line: text from outside cannot begin a line of its own. Tracebacks follow indented."""
 
     def format(self, record: logging.LogRecord) -> str:
+        record.request_id = REQUEST_ID.get().decode()
         first, *rest = super().format(record).splitlines() or [""]
         return "\n".join([first, *(f"    {line}" for line in rest)])
 
@@ -17,7 +22,9 @@ def configuration(level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"line": {"()": OneLine, "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+        "formatters": {
+            "line": {"()": OneLine, "fmt": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}
+        },
         "handlers": {
             "stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"},
         },

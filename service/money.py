@@ -45,6 +45,12 @@ class Money(Decimal):
     __slots__ = ()
 
 
+class SignedMoney(Decimal):
+    """The same of either sign: a refund is negative."""
+
+    __slots__ = ()
+
+
 class TooManyDigits(ValueError):
     """A JSON number that no amount of money can hold: right by the schema, wrong by the rule."""
 
@@ -71,6 +77,18 @@ def read_money(value: object) -> Money:
     raise TypeError("Expected a decimal string or a number")
 
 
+def read_signed_money(value: object) -> SignedMoney:
+    """The same, with a sign where the amount is below zero."""
+    if type(value) is str:
+        size = value.removeprefix("-")
+        return SignedMoney(-read_money(size) if size != value else read_money(value))
+    if type(value) is float or type(value) is int:
+        if not -MAX_AMOUNT <= value <= MAX_AMOUNT:
+            raise ValueError(f"Expected an amount from -{MAX_AMOUNT} to {MAX_AMOUNT}")
+        return SignedMoney(-read_money(-value) if value < 0 else read_money(value))
+    return SignedMoney(read_money(value))
+
+
 MONEY_SCHEMA: dict[str, Any] = {
     "anyOf": [
         {
@@ -80,6 +98,18 @@ MONEY_SCHEMA: dict[str, Any] = {
             "maxLength": MAX_INTEGER_DIGITS + 1 + MAX_FRACTION_DIGITS,
         },
         {"type": "number", "minimum": 0, "maximum": MAX_AMOUNT},
+    ],
+}
+
+SIGNED_MONEY_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "string",
+            "format": "decimal",
+            "pattern": AMOUNT_PATTERN.replace("^", "^-?"),
+            "maxLength": MAX_INTEGER_DIGITS + 2 + MAX_FRACTION_DIGITS,
+        },
+        {"type": "number", "minimum": -MAX_AMOUNT, "maximum": MAX_AMOUNT},
     ],
 }
 

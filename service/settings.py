@@ -15,6 +15,9 @@ PREFIX = "TRAINCOST_"
 DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///traincost.db"
 
 
+_MOST = 100_000_000
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator can set. docs/operations.md shows the same table; a test compares them."""
 
@@ -35,13 +38,30 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least severe message that is logged: `debug`, `info`, `warning` or `error`."),
     ] = "info"
-    allow_open_bind: Annotated[
-        bool,
+    auth: Annotated[
+        Literal["auto", "on", "off"],
         Meta(
-            description="Listen on an address that is not loopback, although nobody is asked for a key. Only "
-            "behind something that keeps strangers out, as the compose file's own network does."
+            description="Whether everybody is asked for a key: `on`, `off`, or `auto`, which is `off` on a loopback "
+            "address and `on` elsewhere. `off` is refused elsewhere; behind a proxy on this machine it must be `on`."
         ),
-    ] = False
+    ] = "auto"
+    rate_estimates: Annotated[
+        int, Meta(ge=0, le=_MOST, description="Estimates that a key may ask for in a minute; 0 for any number.")
+    ] = 60_000
+    rate_reads: Annotated[
+        int, Meta(ge=0, le=_MOST, description="Other GET requests of a key in a minute; 0 for any number.")
+    ] = 12_000
+    rate_writes: Annotated[
+        int, Meta(ge=0, le=_MOST, description="Other requests of a key in a minute; 0 for any number.")
+    ] = 3_000
+    rate_imports: Annotated[
+        int, Meta(ge=0, le=_MOST, description="Price files of a key in a minute; 0 for any number.")
+    ] = 60
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether somebody without a key is refused."""
+        return self.auth == "on" or (self.auth == "auto" and not _is_loopback(self.host))
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -86,10 +106,10 @@ def _refuse_contradictions(settings: Settings) -> None:
         )
     if settings.workers > 1 and settings.database_url.startswith("sqlite"):
         raise StartupError("TRAINCOST_WORKERS: SQLite serves one worker; use PostgreSQL for more.")
-    if not _is_loopback(settings.host) and not settings.allow_open_bind:
+    if not _is_loopback(settings.host) and not settings.asks_for_keys:
         raise StartupError(
-            f"TRAINCOST_HOST is {settings.host}, which others can reach, and nobody is asked for a key: listen on "
-            "127.0.0.1, or set TRAINCOST_ALLOW_OPEN_BIND=true where something else keeps strangers out."
+            f"TRAINCOST_HOST is {settings.host}, which others can reach, and TRAINCOST_AUTH=off asks nobody for a key: "
+            "set TRAINCOST_AUTH=on and make a key with `traincost keys create`, or listen on 127.0.0.1."
         )
 
 

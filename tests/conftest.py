@@ -15,6 +15,7 @@ from service.app import create_app
 from service.prices.default import seed_default_table
 from service.settings import Settings
 from service.storage.schema import migrate
+from tests.support.keys import bearer, make_key
 from tests.support.postgres import Postgres
 from tests.support.server import Server
 
@@ -100,6 +101,14 @@ async def stocked_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """The service in process, on both databases, with the price table that comes with the release."""
     await seed_default_table(database_url)
     async with client_of(database_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def keyed_api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """The service in process, on both databases, asking for keys; the client has one with every scope."""
+    async with client_of(database_url, auth="on") as client:
+        client.headers.update(bearer(await make_key(database_url)))
         yield client
 
 

@@ -1,4 +1,4 @@
-"""`make fuzz`: over 20,000 generated requests against a live server, on both databases, and no failure.
+"""`make fuzz`: over 20,000 generated requests against a live server, on both databases, with and without keys.
 
 The number of requests and the first seed can be given: `python -m tests.fuzz 50000 123`.
 """
@@ -11,12 +11,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.contract.configs import KEYED, OPEN, config_text
+from tests.support.keys import bearer, make_key_now
 from tests.support.postgres import Postgres
 from tests.support.server import ROOT, Server
 
 _EXAMPLES_PER_OPERATION = 300
 _DEFAULT_CASES = 20_000
 _MAX_ROUNDS = 50
+_WITHOUT_LIMITS = {f"rate_{kind}": "0" for kind in ("estimates", "reads", "writes", "imports")}
 _GENERATED = re.compile(r"(\d+) generated, (\d+) passed")
 
 
@@ -26,17 +29,18 @@ def main(wanted: int = _DEFAULT_CASES, first_seed: int = 1) -> int:
     passed = 0
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "schemathesis.toml"
-        # The tests repeat themselves; this looks further with each seed.
-        config.write_text((ROOT / "schemathesis.toml").read_text().replace("deterministic = true", ""))
         postgres = Postgres()
         try:
             urls = (f"sqlite+aiosqlite:///{directory}/fuzz.db", postgres.new_database())
             for round_number in range(_MAX_ROUNDS):
                 url, seed = urls[round_number % 2], first_seed + round_number
-                generated, held = _round(url, seed, config)
+                kind = (OPEN, KEYED)[(round_number + 1) // 2 % 2]  # each on both databases within four rounds
+                # The tests repeat themselves; this looks further with each seed.
+                config.write_text(config_text(kind).replace("deterministic = true", ""))
+                generated, held = _round(url, seed, config, kind)
                 passed += held
-                took = time.monotonic() - began
-                print(f"seed {seed}: {held} of {generated} passed on {url.partition('+')[0]}; {took:.0f} s", flush=True)
+                took, where = time.monotonic() - began, url.partition("+")[0]
+                print(f"seed {seed}: {held} of {generated} passed on {where}, {kind}; {took:.0f} s", flush=True)
                 if held != generated:
                     return 1
                 if passed >= wanted:
@@ -47,9 +51,11 @@ def main(wanted: int = _DEFAULT_CASES, first_seed: int = 1) -> int:
     return 0
 
 
-def _round(url: str, seed: int, config: Path) -> tuple[int, int]:
+def _round(url: str, seed: int, config: Path, kind: str) -> tuple[int, int]:
     """One run of the fuzzer against a server of its own: cases generated, cases passed."""
-    with Server(url, "--migrate") as server:
+    auth = "on" if kind == KEYED else "off"
+    with Server(url, "--migrate", auth=auth, **_WITHOUT_LIMITS) as server:  # type: ignore[arg-type]  # settings
+        sent = [f"{name}: {value}" for name, value in bearer(make_key_now(url)).items()] if kind == KEYED else []
         run = subprocess.run(
             [
                 Path(sys.executable).with_name("schemathesis"),
@@ -62,6 +68,7 @@ def _round(url: str, seed: int, config: Path) -> tuple[int, int]:
                 "--seed",
                 str(seed),
                 "--no-color",
+                *(word for header in sent for word in ("--header", header)),
             ],
             cwd=ROOT,
             env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.contract.checks"},

@@ -1,9 +1,9 @@
-"""What a Python caller writes: typed requests, answers and problems, against a live server. Argument: its address."""
+"""What a Python caller writes: typed requests, answers and problems. Arguments: a live server's address, a key."""
 
 import sys
 from http import HTTPStatus
 
-from traincost_client import Client  # type: ignore[import-not-found]
+from traincost_client import AuthenticatedClient  # type: ignore[import-not-found]
 from traincost_client.api.estimates import create_estimate  # type: ignore[import-not-found]
 from traincost_client.api.scenarios import (  # type: ignore[import-not-found]
     delete_scenario,
@@ -27,9 +27,20 @@ from traincost_client.models import (  # type: ignore[import-not-found]
 NAME = "from-python"
 
 
-def main(base: str) -> None:
+def client_of(base: str, key: str) -> AuthenticatedClient:
+    """Whoever has this key."""
+    return AuthenticatedClient(
+        base_url=base, token=key, raise_on_unexpected_status=True, httpx_args={"trust_env": False}
+    )
+
+
+def main(base: str, key: str) -> None:
     """Estimate, save, read, be refused, delete."""
-    with Client(base_url=base, raise_on_unexpected_status=True, httpx_args={"trust_env": False}) as client:
+    with client_of(base, "no key") as stranger:
+        refused = create_estimate.sync(client=stranger, body=EstimateRequest())
+        assert isinstance(refused, Problem), refused
+        assert refused.status == HTTPStatus.UNAUTHORIZED
+    with client_of(base, key) as client:
         estimate = create_estimate.sync(client=client, body=EstimateRequest())
         assert isinstance(estimate, Estimate), estimate
         total: str = estimate.cost.total
@@ -69,4 +80,4 @@ def main(base: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

@@ -1,4 +1,4 @@
-// What a TypeScript caller writes: typed requests, answers and problems, against a live server. Argument: its address.
+// What a TypeScript caller writes: typed requests, answers and problems, against a live server. Arguments: its address, a key.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
@@ -9,9 +9,13 @@ type Problem = components["schemas"]["Problem"];
 type Scenario = components["schemas"]["Scenario"];
 type ScenarioWrite = components["schemas"]["ScenarioWrite"];
 
-const baseUrl = process.argv[2];
-assert(baseUrl);
-const client = createClient<paths>({ baseUrl });
+const [, , baseUrl, key] = process.argv;
+assert(baseUrl && key);
+const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${key}` } });
+
+const stranger = await createClient<paths>({ baseUrl }).POST("/v1/estimates", { body: {} });
+assert.equal(stranger.response.status, 401);
+assert.equal(stranger.error?.type, "/errors/unauthenticated");
 
 const classic = await client.POST("/v1/estimates", { body: {} });
 assert(classic.data);

@@ -54,4 +54,4 @@ def _made(rows: bool) -> tuple[bytes, str]:
     return body, content_etag(body)
 
 
-router = Router("/v1", route_handlers=[get_backtest], tags=["Back-test"])
+router = Router("/v1", route_handlers=[get_backtest], opt={"scope": "estimates:run"}, tags=["Back-test"])

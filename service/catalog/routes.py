@@ -212,5 +212,6 @@ def _given(value: Any) -> Any:
 router = Router(
     "/v1",
     route_handlers=[list_accelerators, get_accelerator, list_named_models, get_named_model, list_interconnects],
+    opt={"scope": "estimates:run"},
     tags=["Catalogue"],
 )

@@ -2,12 +2,13 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Router, get, post
+from litestar import Request, Router, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.middleware import DefineMiddleware
 from litestar.params import JSONBody
+from litestar.types import Scope
 from msgspec import Meta, Struct
 
 from service.errors import NotFound
@@ -19,10 +20,11 @@ from service.estimates.tables import tables_of
 from service.estimator.results import Estimate
 from service.http.encoding import encoded
 from service.http.openapi import About
+from service.http.principal import principal_in, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.http.straight import Straight
-from service.prices.snapshots import Snapshots
+from service.prices.snapshots import ProjectTables, Snapshots
 
 
 @get(
@@ -58,13 +60,13 @@ class Read(Struct, frozen=True):
         return self.revisions.get((name, revision))
 
 
-async def held_tables(snapshots: Snapshots, request: EstimateRequest) -> Tables:
+async def held_tables(tables: ProjectTables, request: EstimateRequest) -> Tables:
     """All that the request reads, in memory; what does not exist is told by the estimate."""
     found: dict[tuple[str, int | None], Held] = {}
     for name, revision in tables_of(request) if reads_tables(request) else ():
         for wanted in (revision, None):  # the newest is named where the one that is asked for is not there
             with suppress(NotFound):
-                found[name, wanted] = await snapshots.get(name, wanted)
+                found[name, wanted] = await tables.get(name, wanted)
                 break
     return Read(found)
 
@@ -72,8 +74,9 @@ async def held_tables(snapshots: Snapshots, request: EstimateRequest) -> Tables:
 def estimate_router(snapshots: Snapshots) -> Router:
     """The routes, given the price tables that are in memory."""
 
-    def answer_at_once(request: EstimateRequest) -> bytes:
-        return encoded(estimate(request, tables=snapshots.kept()))
+    def answer_at_once(request: EstimateRequest, scope: Scope) -> bytes:
+        tables = snapshots.kept(principal_in(scope).project_id) if reads_tables(request) else None
+        return encoded(estimate(request, tables=tables))
 
     @post(
         "/",
@@ -83,13 +86,15 @@ def estimate_router(snapshots: Snapshots) -> Router:
         opt=About(query=EstimateQuery, examples=EXAMPLES).as_opt(),
         dependencies={"asked": Provide(query_of(EstimateQuery), sync_to_thread=False)},
     )
-    async def create_estimate(data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]) -> JSON[Estimate]:
+    async def create_estimate(
+        request: Request[Any, Any, Any], data: JSONBody[EstimateRequest], asked: NamedDependency[EstimateQuery]
+    ) -> JSON[Estimate]:
         """Estimate a run.
 
         Every section is optional; `{}` is the classic calculator. Nothing is stored. The same request gets the
         same bytes; where prices are read from a table without a revision or a day, the answer says which were used.
         """
-        tables = await held_tables(snapshots, data)
+        tables = await held_tables(snapshots.of(project_of(request)), data)
         if takes_long(data):  # in a thread, so that others are answered meanwhile
             return JSON(await asyncio.to_thread(lambda: encoded(estimate(data, explain=asked.explain, tables=tables))))
         return JSON(encoded(estimate(data, explain=asked.explain, tables=tables)))
@@ -97,6 +102,7 @@ def estimate_router(snapshots: Snapshots) -> Router:
     return Router(
         "/v1/estimates",
         route_handlers=[get_classic_estimate, create_estimate],
+        opt={"scope": "estimates:run", "rate": "estimates"},
         dto=StrictBody,
         request_class=FastRequest,
         tags=["Estimates"],

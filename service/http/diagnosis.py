@@ -14,7 +14,15 @@ import msgspec
 
 from service.errors import BadRequest, BrokenRule, Fault
 from service.http.text import forbidden_in
-from service.money import MONEY_SCHEMA, Money, TooManyDigits, read_money
+from service.money import (
+    MONEY_SCHEMA,
+    SIGNED_MONEY_SCHEMA,
+    Money,
+    SignedMoney,
+    TooManyDigits,
+    read_money,
+    read_signed_money,
+)
 
 MAX_DEPTH = 64
 _MAX_FAULTS = 20
@@ -37,6 +45,8 @@ def read_custom(kind: type, value: object) -> object:
     """msgspec's hook for the types that it does not know."""
     if kind is Money:
         return read_money(value)
+    if kind is SignedMoney:
+        return read_signed_money(value)
     raise NotImplementedError(kind)  # how msgspec is told that a type is not ours
 
 
@@ -44,6 +54,8 @@ def schema_of_custom(kind: type) -> dict[str, Any]:
     """The JSON Schema of the types that msgspec does not know."""
     if kind is Money:
         return dict(MONEY_SCHEMA)
+    if kind is SignedMoney:
+        return dict(SIGNED_MONEY_SCHEMA)
     raise NotImplementedError(kind)  # how msgspec is told that a type is not ours
 
 

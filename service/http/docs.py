@@ -18,6 +18,7 @@ from service.errors import NotFound
 from service.http.conditional import CATALOGUE_CACHE, conditional, content_etag
 from service.http.encoding import encoded
 from service.http.openapi import About, as_yaml
+from service.http.principal import PUBLIC
 from service.http.problems import KINDS, type_of
 from service.http.responses import JSON
 
@@ -90,7 +91,9 @@ def get_error_type(
     return conditional(request, body, content_etag(body), CATALOGUE_CACHE)
 
 
-errors_router = Router("/", route_handlers=[list_error_types, get_error_type], tags=["Operations"])
+errors_router = Router(
+    "/", route_handlers=[list_error_types, get_error_type], opt={"scope": PUBLIC}, tags=["Operations"]
+)
 
 
 def docs_router(document: Callable[[], dict[str, Any]]) -> Router:
@@ -134,7 +137,8 @@ def docs_router(document: Callable[[], dict[str, Any]]) -> Router:
     def index() -> Redirect:
         return Redirect("/docs", status_code=307)
 
-    return Router("/", route_handlers=[openapi_json, openapi_yaml, page, asset, index], include_in_schema=False)
+    handlers = [openapi_json, openapi_yaml, page, asset, index]
+    return Router("/", route_handlers=handlers, opt={"scope": PUBLIC}, include_in_schema=False)
 
 
 @cache

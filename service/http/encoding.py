@@ -2,11 +2,11 @@
 
 import msgspec
 
-from service.money import Money
+from service.money import Money, SignedMoney
 
 
 def _encode_custom(value: object) -> str:
-    if isinstance(value, Money):
+    if isinstance(value, Money | SignedMoney):
         return format(value, "f")
     raise NotImplementedError(type(value))  # how msgspec is told that a type is not ours
 

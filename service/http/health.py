@@ -9,6 +9,7 @@ from msgspec import Struct
 from service.errors import Unavailable
 from service.http.encoding import encoded
 from service.http.openapi import About
+from service.http.principal import PUBLIC
 from service.http.responses import JSON
 
 Probe = Callable[[], Awaitable[None]]
@@ -57,4 +58,6 @@ def health_router(probe: Probe, version: str, model_version: str) -> Router:
         """Which release and which model."""
         return JSON(versions, headers=_NO_STORE)
 
-    return Router("/", route_handlers=[get_liveness, get_readiness, get_version], tags=["Operations"])
+    return Router(
+        "/", route_handlers=[get_liveness, get_readiness, get_version], opt={"scope": PUBLIC}, tags=["Operations"]
+    )

@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from service.http.conditional import KEY_MAX_LENGTH, KEY_PATTERN, TAGS_MAX_LENGTH, TAGS_PATTERN
 from service.http.diagnosis import schema_of_custom
+from service.http.limits import Rate
+from service.http.principal import PUBLIC
 from service.http.problems import PROBLEM_JSON, Problem
 from service.http.requests import JSON_TYPE, MERGE_PATCH_TYPE
 
@@ -38,6 +40,8 @@ that name each bad field. HEAD is answered wherever GET is.
 
 _ERRORS = {
     "400": ("BadRequest", "The body is no JSON, or a query, path or header parameter cannot be read."),
+    "401": ("Unauthenticated", "Where keys are asked for: there is none, or it is no good."),
+    "403": ("Forbidden", "Where keys are asked for: the key lacks the scope."),
     "404": ("NotFound", "There is nothing by this name."),
     "409": ("Conflict", "Things as they stand do not allow it."),
     "412": ("PreconditionFailed", "The version that the write is based on is not the current one."),
@@ -45,9 +49,25 @@ _ERRORS = {
     "415": ("UnsupportedMediaType", "The body is not labelled as what is read here."),
     "422": ("Unprocessable", "The body is JSON, and breaks the schema or a rule; each bad field is named."),
     "428": ("PreconditionRequired", "The object exists: If-Match is needed."),
+    "429": ("TooManyRequests", "The key has asked too often within this minute; try again after Retry-After seconds."),
     "500": ("InternalError", "Something failed here; the log has it under the instance's id."),
     "503": ("Unavailable", "The database does not answer; try again after Retry-After seconds."),
 }
+_ERROR_HEADERS = {
+    "401": {"WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}}},
+    "403": {"WWW-Authenticate": {"description": "The scope that is lacking.", "schema": {"type": "string"}}},
+    "429": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1, "maximum": 60}}},
+}
+_SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The key, as `Authorization: Bearer tc_...`."},
+    "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The key, as it is."},
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The key as the password, for programs that can keep nothing else; any user name.",
+    },
+}
+_SECURITY: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY_SCHEMES]
 _ETAG_SCHEMA = {"type": "string", "pattern": '^(W/)?"[!-~]*"$', "maxLength": 200}
 _TAGS_SCHEMA = {
     "anyOf": [
@@ -93,10 +113,13 @@ class About(Struct, frozen=True):
     idempotent: bool = False
     body: dict[str, Any] | None = None  # what is sent by media type, where no Struct says so
     content: dict[str, Any] | None = None  # what is answered by media type, likewise
+    scope: str | None = None  # what a key must have, or PUBLIC, where it is not said of the whole router
+    rate: Rate | None = None  # what it is counted as, where that is neither a plain read nor a plain write
 
     def as_opt(self) -> dict[str, Any]:
         """As a handler's `opt`, where the guard against stray parameters looks too."""
-        return {"about": self, **({"query": self.query} if self.query else {})}
+        said = {"query": self.query, "scope": self.scope, "rate": self.rate}
+        return {"about": self, **{name: value for name, value in said.items() if value is not None}}
 
 
 def build_document(routers: Sequence[Router], *, version: str, tags: dict[str, str]) -> dict[str, Any]:
@@ -131,10 +154,12 @@ def build_document(routers: Sequence[Router], *, version: str, tags: dict[str, s
         "tags": [{"name": name, "description": text} for name, text in tags.items()],
         "paths": paths,
         "components": {
+            "securitySchemes": _SECURITY_SCHEMES,
             "schemas": _schemas(handlers.values()),
             "responses": {
                 name: {
                     "description": text,
+                    **({"headers": _ERROR_HEADERS[status]} if status in _ERROR_HEADERS else {}),
                     "content": {PROBLEM_JSON: {"schema": {"$ref": _REF.format(name="Problem")}}},
                 }
                 for status, (name, text) in _ERRORS.items()
@@ -186,11 +211,14 @@ def _operation(skeleton: dict[str, Any], handler: HTTPRouteHandler) -> dict[str,
     summary, _, rest = docstring.partition("\n")
     body = _request_body(handler, about)
     parameters = [*_path_parameters(skeleton), *_query_parameters(about), *_header_parameters(about)]
+    scope = handler.opt.get("scope")
+    needs = [] if scope == PUBLIC else [f"Needs the scope `{scope}`."]
     made: dict[str, Any] = {
         "operationId": skeleton["operationId"],
         "summary": summary.rstrip("."),
-        "description": " ".join(rest.split()) or summary,
+        "description": " ".join([" ".join(rest.split()) or summary, *needs]),
         "tags": skeleton.get("tags", []),
+        "security": [] if scope == PUBLIC else _SECURITY,
     }
     if parameters:
         made["parameters"] = parameters
@@ -277,13 +305,14 @@ def _responses(skeleton: dict[str, Any], handler: HTTPRouteHandler, about: About
         if about.links:
             made["201"]["links"] = about.links
     elif about.links:
-        made["200"]["links"] = about.links
+        made[min(made)]["links"] = about.links
     if about.conditional == "read":
         made["304"] = {
             "description": "The caller has it already.",
             "headers": {name: _HEADERS[name] for name in _HEADERS_READ},
         }
-    for status in _error_statuses(skeleton, about, has_body):
+    refusals = () if handler.opt.get("scope") == PUBLIC else ("401", "403", "429")
+    for status in (*refusals, *_error_statuses(skeleton, about, has_body)):
         made[status] = {"$ref": f"#/components/responses/{_ERRORS[status][0]}"}
     return dict(sorted(made.items()))
 

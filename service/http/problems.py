@@ -12,7 +12,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
-from service.errors import Fault, TraincostError
+from service.errors import Fault, Forbidden, TooManyRequests, TraincostError, Unauthenticated
 
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
@@ -42,6 +42,17 @@ KINDS: dict[str, Kind] = {
         "A query, path or header parameter is unknown, repeated, or not of the documented form.",
     ),
     "malformed-request": Kind(400, "The request cannot be read", "The request as a whole is not understood."),
+    "unauthenticated": Kind(
+        401,
+        "A key is needed",
+        "No key was sent, or one that is not known, has ended or was revoked; which of these is not told.",
+    ),
+    "forbidden": Kind(
+        403,
+        "The key does not reach this far",
+        "The key is good and lacks the scope that the operation needs, or that the object needs as it stands: what is "
+        "approved is changed only by those who approve.",
+    ),
     "not-found": Kind(
         404,
         "Not found",
@@ -104,6 +115,11 @@ KINDS: dict[str, Kind] = {
         "Precondition required",
         "The object exists. Send If-Match with its ETag, so that nobody's change is lost.",
     ),
+    "too-many-requests": Kind(
+        429,
+        "Too many requests",
+        "The key has made as many requests of this kind as it may in a minute. Try again after Retry-After seconds.",
+    ),
     "internal": Kind(500, "Internal error", "Something failed here. The log has the details under the instance's id."),
     "unavailable": Kind(
         503, "Temporarily unavailable", "The database does not answer. Try again after Retry-After seconds."
@@ -164,7 +180,19 @@ def on_ours(request: Request[Any, Any, Any], error: TraincostError) -> Response[
     if error.code == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         _log.warning("database unavailable: %r", error.__cause__ or error)
+    elif isinstance(error, TooManyRequests):
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    elif isinstance(error, Unauthenticated | Forbidden):
+        headers["WWW-Authenticate"] = _challenge(error)
     return problem(error.code, error.detail, instance_of(request.scope), error.faults, headers)
+
+
+def _challenge(error: Unauthenticated | Forbidden) -> str:
+    """What to send instead (RFC 6750 and 7617); programs that know Basic only look for it here."""
+    if isinstance(error, Forbidden):
+        return f'Bearer realm="traincost", error="insufficient_scope", scope="{error.scope}"'
+    bearer = 'Bearer realm="traincost"' + (', error="invalid_token"' if error.sent else "")
+    return f'{bearer}, Basic realm="traincost", charset="UTF-8"'
 
 
 def _on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -208,9 +236,20 @@ def _faults(error: ValidationException) -> tuple[Fault, ...]:
 
 def on_any(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """The client is told nothing of the inside; the log gets everything, under the same id."""
-    instance = uuid.uuid4().urn
-    _log.error("%s %s failed as %s", request.scope["method"], ascii(request.scope["path"]), instance, exc_info=error)
+    instance = _failure_of(request.scope)
+    scope: Any = request.scope
+    hidden = "route_handler" in scope and scope["route_handler"].opt.get("secret_path")
+    path = scope["path_template"] if hidden else scope["path"]  # whoever reads the log could follow a link
+    _log.error("%s %s failed as %s", scope["method"], ascii(path), instance, exc_info=error)
     return problem("internal", KINDS["internal"].meaning, instance)
+
+
+def _failure_of(scope: Any) -> str:
+    """A failure's name: the request's id, if that is a UUID."""
+    try:
+        return uuid.UUID(scope["request_id"].decode()).urn
+    except (KeyError, ValueError):
+        return uuid.uuid4().urn
 
 
 def allowed(methods: list[str]) -> str:

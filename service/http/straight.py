@@ -20,10 +20,11 @@ _JSON_BYTES = JSON_TYPE.encode()
 
 
 class Straight:
-    """Answers a POST of JSON in one piece of plain ASCII by `answer`, a function from the decoded body to bytes."""
+    """Answers a POST of JSON in one piece of plain ASCII by `answer`, a function from the decoded body and the
+    scope to bytes."""
 
     def __init__(
-        self, app: ASGIApp, kind: type[Any], answer: Callable[[Any], bytes], takes_long: Callable[[Any], bool]
+        self, app: ASGIApp, kind: type[Any], answer: Callable[[Any, Any], bytes], takes_long: Callable[[Any], bool]
     ) -> None:
         self._app = app
         self._takes_long = takes_long
@@ -35,14 +36,14 @@ class Straight:
             await self._app(scope, receive, send)
             return
         message = await receive()
-        body = self._try(message)
+        body = self._try(message, scope)
         if body is None:
             await self._app(scope, _again(message, receive), send)
         else:
             await send({"type": "http.response.start", "status": 200, "headers": json_headers(body)})
             await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def _try(self, message: Any) -> bytes | None:
+    def _try(self, message: Any, scope: Scope) -> bytes | None:
         body: bytes = message.get("body", b"")
         if message.get("more_body") or len(body) > MAX_BODY_BYTES or b"\\" in body or not body.isascii():
             return None
@@ -51,7 +52,7 @@ class Straight:
             if self._takes_long(decoded):
                 return None
             distinct_document(body)
-            return self._answer(decoded)
+            return self._answer(decoded, scope)
         except (msgspec.DecodeError, DuplicateKey, RecursionError, TraincostError):
             return None
 

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from service.access.cli import at_terminal
+from service.access.store import get_project
 from service.errors import NotFound, StartupError
 from service.http.conditional import Preconditions
 from service.http.text import canonical_name
@@ -32,6 +34,7 @@ class Import(Struct, frozen=True):
     options: ImportOptions
     beside: RevisionWrite
     table: str | None
+    project: str
     create: bool
     dry_run: bool
 
@@ -49,7 +52,7 @@ def read_file(path: str) -> bytes:
 def read_import(path: str, mapping: str | None, given: Mapping[str, Any]) -> Import:
     """The options as they were given, checked by their schemas; StartupError names the wrong one."""
     told = {name: value for name, value in given.items() if value is not None}
-    wanted = {name: told.pop(name, None) for name in ("table", "create", "dry_run")}
+    wanted = {name: told.pop(name, None) for name in ("table", "project", "create", "dry_run")}
     if mapping is not None:
         told["mapping"] = _mapping(mapping)
     if "as_of" in told:
@@ -65,6 +68,7 @@ def read_import(path: str, mapping: str | None, given: Mapping[str, Any]) -> Imp
         _converted(options, ImportOptions),
         _converted({"rates": (), **beside}, RevisionWrite),
         wanted["table"],
+        wanted["project"] or "default",
         bool(wanted["create"]),
         bool(wanted["dry_run"]),
     )
@@ -78,8 +82,9 @@ async def run_import(database_url: str, asked: Import, progress: Progress | None
     try:
         await require_current(engine)
         async with engine.connect() as connection:
+            actor = at_terminal((await get_project(connection, asked.project, None)).id)
             try:
-                currency: str | None = (await store.get_head(connection, asked.table)).currency
+                currency: str | None = (await store.get_head(connection, actor.project_id, asked.table)).currency
             except NotFound:
                 if not asked.create:
                     raise
@@ -94,22 +99,25 @@ async def run_import(database_url: str, asked: Import, progress: Progress | None
         async with engine.begin() as connection:
             if currency is None:
                 name = canonical_name(asked.table, "query", "table")
-                await store.save_table(connection, name, PriceTableWrite(options.currency), _NO_PRECONDITIONS)
+                await store.save_table(connection, actor, name, PriceTableWrite(options.currency), _NO_PRECONDITIONS)
             revision, created = await operations.store_content(
-                connection, asked.table, asked.beside, content, _NO_PRECONDITIONS
+                connection, actor, asked.table, asked.beside, content, _NO_PRECONDITIONS
             )
         return ImportAnswer(created, False, revision, outcome.report)
     finally:
         await engine.dispose()
 
 
-async def run_export(database_url: str, table: str, revision: int | None, write: Callable[[bytes], object]) -> int:
+async def run_export(
+    database_url: str, project: str, table: str, revision: int | None, write: Callable[[bytes], object]
+) -> int:
     """Every rate of a revision, the newest if none is named, as our own CSV; how many there are."""
     engine = create_engine(database_url, pool_size=1)
     try:
         await require_current(engine)
         async with engine.connect() as connection:
-            found = await store.get_revision(connection, table, revision)
+            project_id = (await get_project(connection, project, None)).id
+            found = await store.get_revision(connection, project_id, table, revision)
             write(b"".join(write_rates(())))
             async for bodies in rate_store.read_bodies(connection, found.id):
                 write(b"".join(write_rates(map(decode_rate, bodies), with_header=False)))

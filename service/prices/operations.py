@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -25,24 +24,19 @@ from service.prices.rules import broken_rule
 from service.prices.schemas import Rate
 from service.prices.snapshots import Snapshots
 from service.prices.table_schemas import ChoiceQuery, ImportAnswer, RateChoice, Revision, RevisionWrite
-from service.storage.idempotency import Answer, Once, Turns, claim, find_answer, keep_answer
+from service.storage.audit import Actor
+from service.storage.idempotency import Answer, Doors, Once, act_once
 
 _MAX_FAULTS = 20
+# Who changes the table that comes with the release.
+_RELEASE = Actor(store.RELEASED_PROJECT_ID, None, "the release", None)
 T = TypeVar("T")
-Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
-class Prices(Struct, frozen=True):
-    """What the decisions need: connections to read, transactions to write, what is in memory, whose turn it is."""
+class Prices(Doors, frozen=True):
+    """What the decisions need: connections to read, transactions to write, whose turn it is, what is in memory."""
 
-    connected: Begin
-    begin: Begin
     snapshots: Snapshots
-    turns: Turns
-
-    def __deepcopy__(self, _: object) -> "Prices":
-        """The framework copies its handlers with what they hold; this is shared, never copied."""
-        return self
 
 
 class Content(Struct, frozen=True):
@@ -53,7 +47,7 @@ class Content(Struct, frozen=True):
 
 
 async def write_revision(
-    prices: Prices, name: str, write: RevisionWrite, preconditions: Preconditions, once: Once | None
+    prices: Prices, actor: Actor, name: str, write: RevisionWrite, preconditions: Preconditions, once: Once | None
 ) -> Answer:
     """A new revision of these rates; 200 with the newest one where nothing is different."""
     store.refuse_released(name)
@@ -63,7 +57,7 @@ async def write_revision(
         return await aside(content_of, write.rates)
 
     async def effect(connection: AsyncConnection, content: Content) -> Answer:
-        revision, created = await store_content(connection, name, write, content, preconditions)
+        revision, created = await store_content(connection, actor, name, write, content, preconditions)
         return _answer(created, revision, encoded(revision))
 
     return await _act_once(prices, once, prepare, effect)
@@ -71,40 +65,46 @@ async def write_revision(
 
 async def import_file(
     prices: Prices,
+    actor: Actor,
     name: str,
     body: bytes,
     options: ImportOptions,
     write: RevisionWrite,
     preconditions: Preconditions,
     once: Once | None,
-    *,
-    dry_run: bool,
 ) -> Answer:
-    """What a file's rates become: a revision, or with `dry_run` only the report. Read before anything is locked."""
+    """A file's rates become a revision. Read before anything is locked."""
     store.refuse_released(name)
 
     async def prepare() -> tuple[ImportOutcome, Content]:
-        return await aside(_read_file, body, options, dry_run)
+        return await aside(_read_file, body, options)
 
     async def effect(connection: AsyncConnection, read: tuple[ImportOutcome, Content]) -> Answer:
         outcome, content = read
-        revision, created = await store_content(connection, name, write, content, preconditions)
+        revision, created = await store_content(connection, actor, name, write, content, preconditions)
         return _answer(created, revision, encoded(ImportAnswer(created, False, revision, outcome.report)))
 
-    if dry_run:
-        async with prices.connected() as connection:
-            await store.get_head(connection, name)
-        outcome, _ = await prepare()
-        return Answer(200, (), encoded(ImportAnswer(False, True, None, outcome.report)))
     return await _act_once(prices, once, prepare, effect)
 
 
+async def try_file(name: str, body: bytes, options: ImportOptions) -> Answer:
+    """The report of a file that would go into this table. Nothing is stored."""
+    store.refuse_released(name)
+    outcome = await aside(read_rates, body, options)
+    return Answer(200, (), encoded(ImportAnswer(False, True, None, outcome.report)))
+
+
 async def store_content(
-    connection: AsyncConnection, name: str, write: RevisionWrite, content: Content, preconditions: Preconditions
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    write: RevisionWrite,
+    content: Content,
+    preconditions: Preconditions,
 ) -> tuple[Revision, bool]:
     """In the caller's transaction: the revision that holds this content now, and whether it is new."""
-    head = await store.get_head_for_write(connection, name, preconditions)
-    return await _store_under(connection, head, write, content)
+    head = await store.get_head_for_write(connection, actor.project_id, name, preconditions)
+    return await _store_under(connection, actor, head, write, content)
 
 
 async def store_released(
@@ -117,7 +117,7 @@ async def store_released(
 ) -> tuple[Revision, bool]:
     """The same for the table that comes with the release."""
     head = await store.ensure_released(connection, name, currency, description, gaps)
-    return await _store_under(connection, head, write, content_of(write.rates))
+    return await _store_under(connection, _RELEASE, head, write, content_of(write.rates))
 
 
 def content_of(rates: tuple[Rate, ...] | list[Rate]) -> Content:
@@ -126,9 +126,9 @@ def content_of(rates: tuple[Rate, ...] | list[Rate]) -> Content:
     return Content(ordered, content_hash(ordered))
 
 
-async def choose_rate(prices: Prices, name: str, asked: ChoiceQuery) -> RateChoice:
+async def choose_rate(prices: Prices, project_id: int, name: str, asked: ChoiceQuery) -> RateChoice:
     """The one rate that answers, from memory."""
-    snapshot = await prices.snapshots.get(name, None if asked.revision is UNSET else asked.revision)
+    snapshot = await prices.snapshots.get(project_id, name, None if asked.revision is UNSET else asked.revision)
     as_of = datetime.datetime.now(datetime.UTC).date() if asked.as_of is UNSET else asked.as_of
     question = Question(
         accelerator_id=accelerator_id(asked.gpu),
@@ -200,13 +200,13 @@ def accelerator_keys(name: str) -> tuple[str, ...]:
 
 
 async def _store_under(
-    connection: AsyncConnection, head: revision_store.Head, write: RevisionWrite, content: Content
+    connection: AsyncConnection, actor: Actor, head: revision_store.Head, write: RevisionWrite, content: Content
 ) -> tuple[Revision, bool]:
     latest = await revision_store.find_latest(connection, head.id)
     if latest is not None and latest.content_hash == content.digest:
         return latest, False
     revision = await revision_store.add_revision(
-        connection, head, write, content_hash=content.digest, rate_count=len(content.rates)
+        connection, actor, head, latest, write, content_hash=content.digest, rate_count=len(content.rates)
     )
     await insert_rates(connection, revision.id, content.rates)
     return revision, True
@@ -218,39 +218,15 @@ async def _act_once(
     prepare: Callable[[], Awaitable[T]],
     effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
 ) -> Answer:
-    """Prepare without a lock, then act in one transaction; with a key, the first answer again where there is one."""
-    if once is None:
-        answer = await _act(prices, None, prepare, effect)
-    else:
-        async with prices.turns.taken(once.key):
-            async with prices.connected() as connection:
-                known = await find_answer(connection, once)
-            answer = known or await _act(prices, once, prepare, effect)
+    """`act_once`, and what is in memory brought up to date."""
+    answer = await act_once(prices, once, prepare, effect)
     await prices.snapshots.refresh()
     return answer
 
 
-async def _act(
-    prices: Prices,
-    once: Once | None,
-    prepare: Callable[[], Awaitable[T]],
-    effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
-) -> Answer:
-    prepared = await prepare()
-    async with prices.begin() as connection:
-        if once is None:
-            return await effect(connection, prepared)
-        known = await claim(connection, once)
-        if known is not None:
-            return known
-        answer = await effect(connection, prepared)
-        await keep_answer(connection, once, answer)
-        return answer
-
-
-def _read_file(body: bytes, options: ImportOptions, dry_run: bool) -> tuple[ImportOutcome, Content]:
+def _read_file(body: bytes, options: ImportOptions) -> tuple[ImportOutcome, Content]:
     outcome = read_rates(body, options)
-    if outcome.report.refused and not dry_run:
+    if outcome.report.refused:
         rejected = outcome.report.rejected
         faults = tuple(Fault("body", f"/{row.line}", row.reason) for row in rejected[:_MAX_FAULTS])
         raise BrokenRule(
@@ -258,7 +234,7 @@ def _read_file(body: bytes, options: ImportOptions, dry_run: bool) -> tuple[Impo
             "taken: mend them, or leave them out with on_error=skip; dry_run=true shows the whole report.",
             faults,
         )
-    return outcome, content_of(() if dry_run else outcome.rates)
+    return outcome, content_of(outcome.rates)
 
 
 def _check(rates: tuple[Rate, ...]) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.http.encoding import encoded
 from service.http.openapi import About
 from service.http.paging import next_link
+from service.http.principal import project_of
 from service.http.requests import query_of
 from service.http.responses import JSON
 from service.prices import comparison, operations, rate_store, store
@@ -36,7 +37,9 @@ _comparison_query = query_of(ComparisonQuery)
 @get(
     "/{name:str}/rates",
     operation_id="listRates",
-    opt=About(query=RateQuery, headers=("Link",), success="A page of rates.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=RateQuery, headers=("Link",), success="A page of rates.", database=True
+    ).as_opt(),
 )
 async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]) -> JSON[RatePage]:
     """List rates.
@@ -44,7 +47,9 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
     Of the newest revision or of another, by filters that all must hold; by offer, and of one offer the newest first.
     """
     asked = _rates_query(request)
-    revision = await store.get_revision(reader, read_name(name), None if asked.revision is UNSET else asked.revision)
+    revision = await store.get_revision(
+        reader, project_of(request), read_name(name), None if asked.revision is UNSET else asked.revision
+    )
     accelerators = () if asked.gpu is UNSET else operations.accelerator_keys(asked.gpu)
     page = await rate_store.list_rates(reader, revision, asked, accelerators)
     return JSON(page.body, headers=(*PRIVATE, *next_link(request, page.next_cursor)))
@@ -53,7 +58,7 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
 @get(
     "/{name:str}/choice",
     operation_id="chooseRate",
-    opt=About(query=ChoiceQuery, success="The rate.", database=True).as_opt(),
+    opt=About(scope="prices:read", query=ChoiceQuery, success="The rate.", database=True).as_opt(),
 )
 async def choose_rate(request: AnyRequest, name: Name, prices: NamedDependency[Prices]) -> JSON[RateChoice]:
     """Choose a rate.
@@ -62,13 +67,18 @@ async def choose_rate(request: AnyRequest, name: Name, prices: NamedDependency[P
     of these the most specific, then the cheapest. With the candidates that it was better than; where there is none, the
     problem names what there is instead.
     """
-    return JSON(encoded(await operations.choose_rate(prices, read_name(name), _choice_query(request))), headers=PRIVATE)
+    return JSON(
+        encoded(await operations.choose_rate(prices, project_of(request), read_name(name), _choice_query(request))),
+        headers=PRIVATE,
+    )
 
 
 @get(
     "/{name:str}/history",
     operation_id="listRateHistory",
-    opt=About(query=HistoryQuery, headers=("Link",), success="A page of rates over time.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=HistoryQuery, headers=("Link",), success="A page of rates over time.", database=True
+    ).as_opt(),
 )
 async def list_rate_history(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -78,7 +88,7 @@ async def list_rate_history(
     The rates that pass the filters in every revision of the table, the newest revision first.
     """
     asked = _history_query(request)
-    head = await store.get_head(reader, read_name(name))
+    head = await store.get_head(reader, project_of(request), read_name(name))
     accelerators = () if asked.gpu is UNSET else operations.accelerator_keys(asked.gpu)
     page = await rate_store.list_history(reader, head, asked, accelerators)
     return JSON(page.body, headers=(*PRIVATE, *next_link(request, page.next_cursor)))
@@ -87,7 +97,9 @@ async def list_rate_history(
 @get(
     "/{name:str}/comparison",
     operation_id="comparePriceRevisions",
-    opt=About(query=ComparisonQuery, headers=("Link",), success="What changed.", database=True).as_opt(),
+    opt=About(
+        scope="prices:read", query=ComparisonQuery, headers=("Link",), success="What changed.", database=True
+    ).as_opt(),
 )
 async def compare_price_revisions(
     request: AnyRequest, name: Name, reader: NamedDependency[AsyncConnection]
@@ -97,9 +109,9 @@ async def compare_price_revisions(
     What was added, removed or changed between them, with the change of the price in percent.
     """
     asked = _comparison_query(request)
-    to = await store.get_revision(reader, read_name(name), None if asked.to is UNSET else asked.to)
+    to = await store.get_revision(reader, project_of(request), read_name(name), None if asked.to is UNSET else asked.to)
     before = await store.get_revision(
-        reader, read_name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
+        reader, project_of(request), read_name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
     )
     found = await comparison.compare_revisions(reader, before, to, asked)
     return JSON(encoded(found), headers=(*PRIVATE, *next_link(request, found.next_cursor)))

@@ -1,4 +1,4 @@
-"""What a request about prices says: a table's name, a key, a file and how to read it."""
+"""What a request about prices says: a table's name, a file and how to read it."""
 
 from typing import Annotated, Any
 
@@ -8,13 +8,11 @@ from litestar.params import PathParameter
 from msgspec import UNSET
 
 from service.errors import BadRequest, BrokenRule, Fault
-from service.http.conditional import STORED_CACHE, caching, read_idempotency_key
+from service.http.conditional import STORED_CACHE, caching
 from service.http.requests import FastRequest
-from service.http.responses import JSON
 from service.http.text import NAME_MAX_LENGTH, NAME_PATTERN, canonical_name
 from service.prices.importers.schemas import MAX_BYTES, ImportOptions, Mapping
 from service.prices.table_schemas import ImportQuery, RevisionWrite
-from service.storage.idempotency import Answer, Once, fingerprint_of
 
 AnyRequest = Request[Any, Any, Any]
 Name = Annotated[
@@ -37,22 +35,6 @@ class FileRequest(FastRequest):
     """A request whose body is a price file."""
 
     max_body_bytes = MAX_BYTES
-
-
-def said(answer: Answer) -> JSON[Any]:
-    """An answer, as it is said again to the same key."""
-    headers = [(name.encode(), value.encode()) for name, value in answer.headers]
-    return JSON(answer.body, answer.status, [*headers, *PRIVATE])
-
-
-async def read_once(request: AnyRequest) -> Once | None:
-    """The request's key with a digest of all that is asked; None without a key."""
-    key = read_idempotency_key(request)
-    if key is None:
-        return None
-    scope = request.scope
-    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], await request.body())
-    return Once(key, fingerprint_of(*parts))
 
 
 def require_file(request: AnyRequest) -> None:

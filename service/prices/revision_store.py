@@ -1,19 +1,23 @@
-"""The revisions of price tables in the database, which never change. A connection in, a Struct out."""
+"""The revisions of price tables in the database, which never change. A connection and a project in, a Struct out."""
 
 import datetime
 from typing import Any
 
 from msgspec import UNSET, Struct
-from sqlalchemy import ColumnElement, Row, Select, insert, select, update
+from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import NotFound
 from service.http.paging import count_key, read_cursor, write_cursor
 from service.prices.table_schemas import Revision, RevisionPage, RevisionQuery, RevisionWrite
 from service.prices.tables import price_revisions, price_tables
+from service.storage.audit import Actor, record
 
 _T = price_tables.c
 _R = price_revisions.c
+# A project's own tables, and these with the one that comes with the release; the project is given when it is executed.
+OURS = _T.project_id == bindparam("project")
+VISIBLE = or_(OURS, _T.read_only.is_(True))
 _REVISIONS = select(price_revisions, _T.name, _T.currency).join(price_tables, _R.table_id == _T.id)
 
 
@@ -21,6 +25,7 @@ class Head(Struct, frozen=True):
     """What the rest of the service needs to know of a live table."""
 
     id: int
+    project_id: int
     name: str
     key: str
     currency: str
@@ -31,11 +36,11 @@ class Head(Struct, frozen=True):
 
 
 async def find_revision(
-    connection: AsyncConnection, number: int | None, *table: ColumnElement[bool]
+    connection: AsyncConnection, number: int | None, *table: ColumnElement[bool], **given: Any
 ) -> Revision | None:
-    """The revision of this number, or the newest, of the one table that fits; None where there is none."""
+    """The revision of this number, or the newest, of the one table that fits what is given; None without one."""
     wanted = _R.number == (_T.latest_number if number is None else number)
-    row = (await connection.execute(_REVISIONS.where(*table, wanted))).one_or_none()
+    row = (await connection.execute(_REVISIONS.where(*table, wanted), given)).one_or_none()
     return None if row is None else _revision(row)
 
 
@@ -44,16 +49,17 @@ async def find_latest(connection: AsyncConnection, table_id: int) -> Revision | 
     return await find_revision(connection, None, _R.table_id == table_id)
 
 
-async def get_revision_by_id(connection: AsyncConnection, revision_id: int) -> Revision:
+async def get_revision_by_id(connection: AsyncConnection, project_id: int, revision_id: int) -> Revision:
     """A revision by its id, whatever became of its table; NotFound."""
-    row = (await connection.execute(_REVISIONS.where(_R.id == revision_id))).one_or_none()
+    statement = _REVISIONS.where(_R.id == revision_id, VISIBLE)
+    row = (await connection.execute(statement, {"project": project_id})).one_or_none()
     if row is None:
         raise NotFound.named("price revision", str(revision_id), "revision_id")
     return _revision(row)
 
 
 async def list_revisions(connection: AsyncConnection, head: Head, asked: RevisionQuery) -> RevisionPage:
-    """One page, the newest first."""
+    """One page, the newest first, of a table that the caller has found in its project."""
     statement: Select[Any] = _REVISIONS.where(_R.table_id == head.id)
     if asked.cursor is not UNSET:
         statement = statement.where(_R.number < read_cursor(asked.cursor, [head.id], (count_key,))[0])
@@ -64,9 +70,16 @@ async def list_revisions(connection: AsyncConnection, head: Head, asked: Revisio
 
 
 async def add_revision(
-    connection: AsyncConnection, head: Head, write: RevisionWrite, *, content_hash: str, rate_count: int
+    connection: AsyncConnection,
+    actor: Actor,
+    head: Head,
+    before: Revision | None,
+    write: RevisionWrite,
+    *,
+    content_hash: str,
+    rate_count: int,
 ) -> Revision:
-    """The next revision of a table that is held for writing, without its rates."""
+    """The next revision of a table that is held for writing, after the newest so far, without its rates."""
     values = {
         "author": write.author,
         "note": write.note,
@@ -88,6 +101,15 @@ async def add_revision(
         update(price_tables)
         .where(_T.id == head.id)
         .values(latest_number=number, version=head.version + 1, updated_at=now)
+    )
+    await record(
+        connection,
+        actor,
+        "revised",
+        "price-table",
+        head.name,
+        before=None if before is None else before.content_hash,
+        after=content_hash,
     )
     return _revision_of(row, head.name, head.currency)
 

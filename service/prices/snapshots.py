@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 class Snapshot(Struct, frozen=True):
     """One revision's rates in memory. It never changes."""
 
+    project_id: int
     table: str
     currency: str
     revision: int
@@ -46,11 +47,10 @@ class Snapshots:
 
     def __init__(self, connected: Connected) -> None:
         self._connected = connected
-        self._latest: dict[str, Snapshot] = {}
+        self._latest: dict[tuple[int, str], Snapshot] = {}
         self._older: dict[int, Snapshot] = {}
-        self._numbered: dict[
-            tuple[str, int], int
-        ] = {}  # which of `_older`, until anything changes: names are used again
+        # Which of `_older` each is, until anything changes: names are used again.
+        self._numbered: dict[tuple[int, str, int], int] = {}
         self._changes = -1  # what `count_changes` said when `_latest` was made
         self._refreshing = asyncio.Lock()
         self._watched = False
@@ -59,41 +59,49 @@ class Snapshots:
         """The framework copies its handlers with what they hold; this is shared, never copied."""
         return self
 
-    def find(self, name: str, revision: int | None = None) -> Snapshot | None:
+    def find(self, project_id: int, name: str, revision: int | None = None) -> Snapshot | None:
         """The newest revision of a table, or one of this number if it is in memory; None otherwise. No database."""
-        latest = self._latest.get(name_key(name))
+        key = name_key(name)
+        latest = self._latest.get((store.owner_of(project_id, key), key))
         if latest is None or revision in (None, latest.revision):
             return latest
-        return self._older.get(self._numbered.get((name_key(name), revision or 0), 0))
+        owner = store.owner_of(project_id, key)
+        return self._older.get(self._numbered.get((owner, key, revision or 0), 0))
 
-    def kept(self) -> Self | None:
-        """These tables while somebody keeps them up to date, else None."""
-        return self if self._watched else None
+    def of(self, project_id: int) -> "ProjectTables":
+        """The tables as one project sees them."""
+        return ProjectTables(self, project_id)
 
-    async def get(self, name: str, revision: int | None = None) -> Snapshot:
+    def kept(self, project_id: int) -> "ProjectTables | None":
+        """The same while somebody keeps them up to date, else None."""
+        return ProjectTables(self, project_id) if self._watched else None
+
+    async def get(self, project_id: int, name: str, revision: int | None = None) -> Snapshot:
         """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
-        found = self.find(name, revision)
+        found = self.find(project_id, name, revision)
         if found is not None and (self._watched or revision is not None):
             return found
         await self.refresh()
-        found = self.find(name, revision)
+        found = self.find(project_id, name, revision)
         if found is not None:
             return found
         changes = self._changes
         async with self._connected() as connection:
-            wanted = await store.get_revision(connection, name, revision)
-            found = await self._read_older(connection, wanted)
+            wanted = await store.get_revision(connection, project_id, name, revision)
+            found = await self._read_older(connection, project_id, wanted)
         if self._changes == changes:
-            self._numbered[name_key(name), wanted.number] = wanted.id
+            key = name_key(name)
+            self._numbered[store.owner_of(project_id, key), key, wanted.number] = wanted.id
         return found
 
-    async def get_by_id(self, revision_id: int) -> Snapshot:
+    async def get_by_id(self, project_id: int, revision_id: int) -> Snapshot:
         """A revision by its id, whatever became of its table; NotFound."""
         for known in (*self._latest.values(), *self._older.values()):
-            if known.revision_id == revision_id:
+            if known.revision_id == revision_id and known.project_id == _owner(project_id, known.table):
                 return known
         async with self._connected() as connection:
-            return await self._read_older(connection, await revision_store.get_revision_by_id(connection, revision_id))
+            older = await revision_store.get_revision_by_id(connection, project_id, revision_id)
+            return await self._read_older(connection, project_id, older)
 
     async def refresh(self) -> None:
         """Bring what is held up to what the database says now; one small statement if nothing has changed."""
@@ -101,13 +109,16 @@ class Snapshots:
             changes = await store.count_changes(connection)
             if changes == self._changes:
                 return
-            latest: dict[str, Snapshot] = {}
+            latest: dict[tuple[int, str], Snapshot] = {}
             for head in await store.list_heads(connection):
                 revision = await revision_store.find_latest(connection, head.id)
                 if revision is not None:
-                    known = self._latest.get(head.key)
+                    place = (head.project_id, head.key)
+                    known = self._latest.get(place)
                     is_known = known is not None and known.revision_id == revision.id
-                    latest[head.key] = known if known and is_known else await read_snapshot(connection, revision)
+                    latest[place] = (
+                        known if known and is_known else await read_snapshot(connection, head.project_id, revision)
+                    )
             self._latest = latest
             self._numbered = {}
             self._changes = changes
@@ -142,8 +153,9 @@ class Snapshots:
             else:
                 self._watched = True
 
-    async def _read_older(self, connection: AsyncConnection, revision: Revision) -> Snapshot:
-        known = self._older.pop(revision.id, None) or await read_snapshot(connection, revision)
+    async def _read_older(self, connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
+        owner = _owner(project_id, revision.table)
+        known = self._older.pop(revision.id, None) or await read_snapshot(connection, owner, revision)
         self._older[revision.id] = known
         while len(self._older) > MAX_OLDER:
             del self._older[next(iter(self._older))]
@@ -151,7 +163,27 @@ class Snapshots:
         return known
 
 
-async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snapshot:
+def _owner(project_id: int, table: str) -> int:
+    """The project that has the table which a project sees under this name."""
+    return store.owner_of(project_id, name_key(table))
+
+
+class ProjectTables(Struct, frozen=True):
+    """The price tables of one project, and those that are everybody's."""
+
+    snapshots: Snapshots
+    project_id: int
+
+    def find(self, name: str, revision: int | None = None) -> Snapshot | None:
+        """Whatever is in memory; no database."""
+        return self.snapshots.find(self.project_id, name, revision)
+
+    async def get(self, name: str, revision: int | None = None) -> Snapshot:
+        """The same, read where it is not in memory; NotFound."""
+        return await self.snapshots.get(self.project_id, name, revision)
+
+
+async def read_snapshot(connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
     """A revision from the database, decoded in a thread so that requests go on being answered."""
     pool: dict[Any, Any] = {}
     rates: list[Rate] = []
@@ -161,7 +193,14 @@ async def read_snapshot(connection: AsyncConnection, revision: Revision) -> Snap
         raise NotFound.named("complete price revision", str(revision.id), "revision_id")
     index = await aside(RateIndex, rates)
     return Snapshot(
-        revision.table, revision.currency, revision.number, revision.id, revision.as_of, revision.rate_count, index
+        project_id,
+        revision.table,
+        revision.currency,
+        revision.number,
+        revision.id,
+        revision.as_of,
+        revision.rate_count,
+        index,
     )
 
 

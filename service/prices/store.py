@@ -1,4 +1,8 @@
-"""Price tables in the database, and who relies on them. A connection in, a Struct or bytes out."""
+"""Price tables in the database, and who relies on them. A connection and a project in, a Struct or bytes out.
+
+What reads is given a project, what writes an actor, who goes into the audit log in the same transaction. The table that
+comes with the release is seen by every project, and changed by none.
+"""
 
 import datetime
 from typing import Any
@@ -14,7 +18,7 @@ from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
 from service.http.text import name_key
-from service.prices.revision_store import Head, find_latest, find_revision
+from service.prices.revision_store import OURS, VISIBLE, Head, find_latest, find_revision
 from service.prices.table_schemas import (
     PriceTable,
     PriceTablePage,
@@ -25,20 +29,22 @@ from service.prices.table_schemas import (
     Revision,
 )
 from service.prices.tables import price_table_uses, price_tables
+from service.storage.audit import Action, Actor, hash_of, record
 
-# Until there are projects, everything belongs to this one.
-DEFAULT_PROJECT_ID = 1
 # The table that comes with the release; nobody else may take its name.
 RELEASED_NAME = "list-prices"
+# In its project it stands among the tables of the default project, and every other project sees it there.
+RELEASED_PROJECT_ID = 1
+_RELEASED_KEY = name_key(RELEASED_NAME)
 _NAME_TAKEN = ("uq_price_tables_live_name", "price_tables.name_key")  # how PostgreSQL and SQLite name that index
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
 
 _T = price_tables.c
-_LIVE = (_T.project_id == DEFAULT_PROJECT_ID, _T.deleted_at.is_(None))
+_LIVE = (OURS, _T.deleted_at.is_(None))
 _BY_NAME = select(price_tables).where(*_LIVE, _T.name_key == bindparam("key"))
 _LAST_DELETED = (
     select(price_tables)
-    .where(_T.project_id == DEFAULT_PROJECT_ID, _T.deleted_at.is_not(None), _T.name_key == bindparam("key"))
+    .where(OURS, _T.deleted_at.is_not(None), _T.name_key == bindparam("key"))
     .order_by(_T.deleted_at.desc(), _T.id.desc())
     .limit(1)
 )
@@ -54,21 +60,23 @@ class Stored(Struct, frozen=True):
     created: bool = False
 
 
-async def get_table(connection: AsyncConnection, name: str) -> Stored:
+async def get_table(connection: AsyncConnection, project_id: int, name: str) -> Stored:
     """The table of this name; NotFound."""
-    row = await _get_row(connection, name)
+    row = await _get_row(connection, project_id, name)
     return await _stored(connection, row)
 
 
-async def get_head(connection: AsyncConnection, name: str) -> Head:
+async def get_head(connection: AsyncConnection, project_id: int, name: str) -> Head:
     """What is to be known of the table of this name; NotFound."""
-    return _head(await _get_row(connection, name))
+    return _head(await _get_row(connection, project_id, name))
 
 
-async def get_head_for_write(connection: AsyncConnection, name: str, preconditions: Preconditions) -> Head:
+async def get_head_for_write(
+    connection: AsyncConnection, project_id: int, name: str, preconditions: Preconditions
+) -> Head:
     """The same, held until the transaction ends, so that revisions come one after the other; Conflict where it cannot
     be changed, PreconditionFailed where the caller has seen another version. A new revision needs no If-Match."""
-    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    row = (await connection.execute(_BY_NAME.with_for_update(), _named(project_id, name))).one_or_none()
     if row is None:
         raise NotFound.named("price table", name)
     refuse_released(row.name)
@@ -78,33 +86,34 @@ async def get_head_for_write(connection: AsyncConnection, name: str, preconditio
 
 
 async def save_table(
-    connection: AsyncConnection, name: str, write: PriceTableWrite, preconditions: Preconditions
+    connection: AsyncConnection, actor: Actor, name: str, write: PriceTableWrite, preconditions: Preconditions
 ) -> Stored:
     """Create or describe anew, as the preconditions allow."""
     refuse_released(name)
-    row = await _find_row(connection, name)
+    row = await _find_row(connection, actor.project_id, name)
     if row is None:
         preconditions.allow_creation()
-        return await _insert(connection, name, write, preconditions)
+        return await _insert(connection, actor, name, write, preconditions)
     preconditions.allow_change(_etag(row))
     if row.latest_number and row.currency != write.currency:
         told = f"The table's prices are in {row.currency}: make a table of its own for those in {write.currency}."
         raise Conflict(told, (Fault("body", "/currency", told),))
-    return await _update(connection, row, {"currency": write.currency, "description": write.description})
+    values = {"currency": write.currency, "description": write.description}
+    return await _update(connection, actor, "replaced", row, values)
 
 
 async def patch_table(
-    connection: AsyncConnection, name: str, patch: PriceTablePatch, preconditions: Preconditions
+    connection: AsyncConnection, actor: Actor, name: str, patch: PriceTablePatch, preconditions: Preconditions
 ) -> Stored:
     """Change the description."""
-    row = await _row_for_change(connection, name, preconditions)
+    row = await _row_for_change(connection, actor.project_id, name, preconditions)
     values = {} if patch.description is UNSET else {"description": patch.description or ""}
-    return await _update(connection, row, values)
+    return await _update(connection, actor, "changed", row, values)
 
 
-async def delete_table(connection: AsyncConnection, name: str, preconditions: Preconditions) -> None:
+async def delete_table(connection: AsyncConnection, actor: Actor, name: str, preconditions: Preconditions) -> None:
     """Take it out of sight; its revisions stay readable by their ids. Conflict while somebody relies on it."""
-    row = await _row_for_change(connection, name, preconditions, hold=True)
+    row = await _row_for_change(connection, actor.project_id, name, preconditions, hold=True)
     users = (
         await connection.execute(
             select(price_table_uses.c.kind, func.count())
@@ -117,15 +126,15 @@ async def delete_table(connection: AsyncConnection, name: str, preconditions: Pr
         by = " and ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in users)
         told = f"The table is used by {by}: it cannot be deleted before they are."
         raise Conflict(told, (Fault("path", "name", told),))
-    await _update(connection, row, {"deleted_at": _now()})
+    await _update(connection, actor, "deleted", row, {"deleted_at": _now()})
 
 
-async def restore_table(connection: AsyncConnection, name: str) -> Stored:
+async def restore_table(connection: AsyncConnection, actor: Actor, name: str) -> Stored:
     """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
-    deleted = (await connection.execute(_LAST_DELETED, {"key": name_key(name)})).one_or_none()
+    deleted = (await connection.execute(_LAST_DELETED, _named(actor.project_id, name))).one_or_none()
     if deleted is None:
         raise NotFound.named("deleted price table", name)
-    if await _find_row(connection, name) is not None:
+    if await _find_row(connection, actor.project_id, name) is not None:
         raise _name_taken(name)
     statement = (
         update(price_tables)
@@ -141,12 +150,13 @@ async def restore_table(connection: AsyncConnection, name: str) -> Stored:
         raise _name_taken(name) from None
     if row is None:  # somebody else restored it between our look and our write
         raise _name_taken(name)
+    await record(connection, actor, "restored", "price-table", row.name, after=_hash(row))
     return await _stored(connection, row)
 
 
-async def use_table(connection: AsyncConnection, name: str, kind: str, used_by_id: int) -> Head:
+async def use_table(connection: AsyncConnection, project_id: int, name: str, kind: str, used_by_id: int) -> Head:
     """Say that something relies on this table, in the same transaction in which it is stored; NotFound."""
-    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    row = (await connection.execute(_BY_NAME.with_for_update(), _named(project_id, name))).one_or_none()
     if row is None:
         raise NotFound.named("price table", name)
     use = {"table_id": row.id, "kind": kind, "used_by_id": used_by_id}
@@ -162,20 +172,21 @@ async def release_tables(connection: AsyncConnection, kind: str, used_by_id: int
     await connection.execute(delete(price_table_uses).where(uses.kind == kind, uses.used_by_id == used_by_id))
 
 
-async def list_tables(connection: AsyncConnection, asked: PriceTableQuery) -> PriceTablePage:
+async def list_tables(connection: AsyncConnection, project_id: int, asked: PriceTableQuery) -> PriceTablePage:
     """One page in a stable order."""
     descending = asked.sort.startswith("-")
     by = asked.sort.removeprefix("-")
     column = _T.name_key if by == "name" else _T[by]
     q = None if asked.q is UNSET else asked.q
-    question = (asked.sort, q)
-    statement = select(price_tables).where(*_LIVE)
+    question = (project_id, asked.sort, q)
+    statement = select(price_tables).where(VISIBLE, _T.deleted_at.is_(None))
     if q is not None:
         statement = statement.where(_T.name_key.contains(name_key(q), autoescape=True))
     if asked.cursor is not UNSET:
         statement = statement.where(_after(asked.cursor, question, by, column, descending))
     order = (column.desc(), _T.id.desc()) if descending else (column, _T.id)
-    rows = (await connection.execute(statement.order_by(*order).limit(asked.limit + 1))).all()
+    statement = statement.order_by(*order).limit(asked.limit + 1)
+    rows = (await connection.execute(statement, {"project": project_id})).all()
     page = rows[: asked.limit]
     cursor = None
     if len(rows) > len(page):
@@ -185,12 +196,13 @@ async def list_tables(connection: AsyncConnection, asked: PriceTableQuery) -> Pr
     return PriceTablePage(tuple(map(_summary, page)), cursor)
 
 
-async def get_revision(connection: AsyncConnection, name: str, number: int | None) -> Revision:
+async def get_revision(connection: AsyncConnection, project_id: int, name: str, number: int | None) -> Revision:
     """A revision of a live table by number, or its newest; NotFound."""
-    found = await find_revision(connection, number, *_LIVE, _T.name_key == name_key(name))
+    named = _named(project_id, name)
+    found = await find_revision(connection, number, *_LIVE, _T.name_key == bindparam("key"), **named)
     if found is not None:
         return found
-    await _get_row(connection, name)
+    await _get_row(connection, project_id, name)
     if number is None:
         raise NotFound.named("price table with a revision", name)
     raise NotFound(f"{name!r} has no revision {number}.", (Fault("path", "number", "No such revision"),))
@@ -200,13 +212,14 @@ async def ensure_released(
     connection: AsyncConnection, name: str, currency: str, description: str, gaps: tuple[str, ...]
 ) -> Head:
     """The table that comes with the release, described as this release does, and held for writing."""
-    row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one_or_none()
+    released = {"project": RELEASED_PROJECT_ID, "key": name_key(name)}
+    row = (await connection.execute(_BY_NAME.with_for_update(), released)).one_or_none()
     now = _now()
     if row is None:
         values = {"name": name, "name_key": name_key(name), "currency": currency, "description": description}
         dialect_insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         statement = dialect_insert(price_tables).values(
-            project_id=DEFAULT_PROJECT_ID,
+            project_id=RELEASED_PROJECT_ID,
             read_only=True,
             gaps=list(gaps),
             latest_number=0,
@@ -217,7 +230,7 @@ async def ensure_released(
         )
         # Another process may be starting too: then its row is there, and is waited for.
         await connection.execute(statement.on_conflict_do_nothing())
-        row = (await connection.execute(_BY_NAME.with_for_update(), {"key": name_key(name)})).one()
+        row = (await connection.execute(_BY_NAME.with_for_update(), released)).one()
     if (row.description, tuple(row.gaps)) == (description, gaps):
         return _head(row)
     changed = {"description": description, "gaps": list(gaps), "version": row.version + 1, "updated_at": now}
@@ -231,15 +244,21 @@ async def count_changes(connection: AsyncConnection) -> int:
 
 
 async def list_heads(connection: AsyncConnection) -> tuple[Head, ...]:
-    """Every live table."""
-    return tuple(map(_head, (await connection.execute(select(price_tables).where(*_LIVE).order_by(_T.id))).all()))
+    """Every live table of every project: what a worker holds in memory."""
+    statement = select(price_tables).where(_T.deleted_at.is_(None)).order_by(_T.id)
+    return tuple(map(_head, (await connection.execute(statement)).all()))
+
+
+def owner_of(project_id: int, key: str) -> int:
+    """The project that has the table which a project means by this key of a name."""
+    return RELEASED_PROJECT_ID if key == _RELEASED_KEY else project_id
 
 
 _CHANGES = select(func.coalesce(func.sum(_T.version), 0))
 
 
 def _after(
-    cursor: str, question: tuple[str, str | None], by: str, column: ColumnElement[Any], descending: bool
+    cursor: str, question: tuple[int, str, str | None], by: str, column: ColumnElement[Any], descending: bool
 ) -> ColumnElement[bool]:
     value, last_id = read_cursor(cursor, question, (text_key if by == "name" else instant_key, count_key))
     here = tuple_(column, _T.id)
@@ -247,22 +266,27 @@ def _after(
     return here < there if descending else here > there
 
 
-async def _find_row(connection: AsyncConnection, name: str) -> AnyRow | None:
-    return (await connection.execute(_BY_NAME, {"key": name_key(name)})).one_or_none()
+def _named(project_id: int, name: str) -> dict[str, Any]:
+    key = name_key(name)
+    return {"project": owner_of(project_id, key), "key": key}
 
 
-async def _get_row(connection: AsyncConnection, name: str) -> AnyRow:
-    row = await _find_row(connection, name)
+async def _find_row(connection: AsyncConnection, project_id: int, name: str) -> AnyRow | None:
+    return (await connection.execute(_BY_NAME, _named(project_id, name))).one_or_none()
+
+
+async def _get_row(connection: AsyncConnection, project_id: int, name: str) -> AnyRow:
+    row = await _find_row(connection, project_id, name)
     if row is None:
         raise NotFound.named("price table", name)
     return row
 
 
 async def _row_for_change(
-    connection: AsyncConnection, name: str, preconditions: Preconditions, *, hold: bool = False
+    connection: AsyncConnection, project_id: int, name: str, preconditions: Preconditions, *, hold: bool = False
 ) -> AnyRow:
     statement = _BY_NAME.with_for_update() if hold else _BY_NAME
-    row = (await connection.execute(statement, {"key": name_key(name)})).one_or_none()
+    row = (await connection.execute(statement, _named(project_id, name))).one_or_none()
     if row is None:
         raise NotFound.named("price table", name)
     refuse_released(row.name)
@@ -278,7 +302,7 @@ def refuse_released(name: str) -> None:
 
 
 async def _insert(
-    connection: AsyncConnection, name: str, write: PriceTableWrite, preconditions: Preconditions
+    connection: AsyncConnection, actor: Actor, name: str, write: PriceTableWrite, preconditions: Preconditions
 ) -> Stored:
     key = name_key(name)
     if len(key.encode()) > _MAX_KEY_BYTES:
@@ -287,7 +311,7 @@ async def _insert(
     statement = (
         insert(price_tables)
         .values(
-            project_id=DEFAULT_PROJECT_ID,
+            project_id=actor.project_id,
             name=name,
             name_key=key,
             currency=write.currency,
@@ -311,10 +335,13 @@ async def _insert(
         kind = PreconditionRequired if preconditions.if_none_match is None else PreconditionFailed
         header = "If-Match" if preconditions.if_none_match is None else "If-None-Match"
         raise kind(told, (Fault("header", header, told),)) from None
+    await record(connection, actor, "created", "price-table", row.name, after=_hash(row))
     return await _stored(connection, row, created=True)
 
 
-async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> Stored:
+async def _update(
+    connection: AsyncConnection, actor: Actor, action: Action, row: AnyRow, values: dict[str, Any]
+) -> Stored:
     """Write over exactly the version that was read; PreconditionFailed where another write came between."""
     statement = (
         update(price_tables)
@@ -326,6 +353,8 @@ async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, An
     if written is None:
         told = "Somebody else has just changed this object: read it again."
         raise PreconditionFailed(told, (Fault("header", "If-Match", told),))
+    after = None if action == "deleted" else _hash(written)
+    await record(connection, actor, action, "price-table", row.name, before=_hash(row), after=after)
     return await _stored(connection, written)
 
 
@@ -347,7 +376,22 @@ def _etag(row: AnyRow) -> str:
 
 
 def _head(row: AnyRow) -> Head:
-    return Head(row.id, row.name, row.name_key, row.currency, row.latest_number, row.version, row.read_only, _etag(row))
+    return Head(
+        row.id,
+        row.project_id,
+        row.name,
+        row.name_key,
+        row.currency,
+        row.latest_number,
+        row.version,
+        row.read_only,
+        _etag(row),
+    )
+
+
+def _hash(row: AnyRow) -> str:
+    """What stands in the audit log for a table's own fields; its rates have the hash of their revision."""
+    return hash_of(encoded(_summary(row)))
 
 
 async def _stored(connection: AsyncConnection, row: AnyRow, *, created: bool = False) -> Stored:

@@ -1,256 +1,118 @@
-"""Scenarios in the database: read, save, patch, delete, list. A connection in, a Struct or bytes out."""
+"""Scenarios in the database: read, saved, described, approved, deleted. A connection and a project in, bytes out.
+
+What reads is given a project, what writes an actor, who goes into the audit log in the same transaction. A write names
+the version that it was based on, so that of two that saw the same only one gets through, and revisions have no gaps.
+"""
 
 import datetime
+from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct
-from sqlalchemy import ColumnElement, Row, bindparam, insert, select, tuple_, update
+from msgspec import UNSET, Struct, UnsetType
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from service.errors import (
+    BadRequest,
+    BrokenRule,
+    Conflict,
+    Fault,
+    Forbidden,
+    NotFound,
+    PreconditionFailed,
+    PreconditionRequired,
+)
 from service.estimates.held import Tables
 from service.estimates.operations import estimate, in_utc
+from service.estimates.schemas import EstimateRequest
+from service.estimator.answers import PricesUsed
+from service.estimator.results import Estimate
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
-from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
-from service.http.text import name_key
-from service.money import to_minor_unit
+from service.http.text import canonical_name, name_key
+from service.prices.store import release_tables, use_table
+from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, stored, words_of
+from service.scenarios.revision_store import add_revision, get_revision, values_again, values_of
 from service.scenarios.schemas import (
     MAX_LABELS,
-    ScenarioPage,
+    BudgetPatch,
+    ScenarioBudget,
+    ScenarioDuplicate,
     ScenarioPatch,
-    ScenarioQuery,
-    ScenarioSummary,
     ScenarioWrite,
+    Status,
 )
-from service.scenarios.tables import scenarios
+from service.scenarios.tables import scenario_labels, scenario_revisions, scenarios
+from service.storage.audit import Action, Actor, hash_of, record
 
-# Until there are projects, everything belongs to this one.
-DEFAULT_PROJECT_ID = 1
 _NAME_TAKEN = ("uq_scenarios_live_name", "scenarios.name_key")  # how PostgreSQL and SQLite name that index
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
+_USER = "scenario"  # as what price tables know it
+_DONE: dict[Status, Action] = {"approved": "approved", "archived": "archived", "draft": "reopened"}
 
-_COLUMNS = scenarios.c
-_SHOWN = (
-    _COLUMNS.id,
-    _COLUMNS.name,
-    _COLUMNS.description,
-    _COLUMNS.labels,
-    _COLUMNS.request,
-    _COLUMNS.estimate,
-    _COLUMNS.version,
-    _COLUMNS.model_version,
-    _COLUMNS.created_at,
-    _COLUMNS.updated_at,
-)
-_LISTED = (
-    _COLUMNS.id,
-    _COLUMNS.name,
-    _COLUMNS.name_key,
-    _COLUMNS.description,
-    _COLUMNS.labels,
-    _COLUMNS.currency,
-    _COLUMNS.total,
-    _COLUMNS.version,
-    _COLUMNS.model_version,
-    _COLUMNS.created_at,
-    _COLUMNS.updated_at,
-)
-
-_LIVE = (_COLUMNS.project_id == DEFAULT_PROJECT_ID, _COLUMNS.deleted_at.is_(None))
+_S = scenarios.c
+_R = scenario_revisions.c
 # Built once: putting a statement together takes longer than running it.
-_BY_NAME = select(*_SHOWN).where(*_LIVE, _COLUMNS.name_key == bindparam("key"))
-
+_OURS = _S.project_id == bindparam("project")
+_WHOLE = select(*HEAD, _R.request, _R.estimate, _R.price_table, _R.exchange).select_from(
+    scenarios.join(scenario_revisions, (_R.scenario_id == _S.id) & (_R.number == _S.latest_number))
+)
+_BY_NAME = _WHOLE.where(_OURS, _S.deleted_at.is_(None), _S.name_key == bindparam("key"))
 _LAST_DELETED = (
-    select(*_SHOWN)
-    .where(
-        _COLUMNS.project_id == DEFAULT_PROJECT_ID,
-        _COLUMNS.deleted_at.is_not(None),
-        _COLUMNS.name_key == bindparam("key"),
-    )
-    .order_by(_COLUMNS.deleted_at.desc(), _COLUMNS.id.desc())
+    _WHOLE.where(_OURS, _S.deleted_at.is_not(None), _S.name_key == bindparam("key"))
+    .order_by(_S.deleted_at.desc(), _S.id.desc())
     .limit(1)
 )
 
-AnyRow = Row[*tuple[Any, ...]]
+
+class Answered(Struct, frozen=True):
+    """A request with its answer, as a revision keeps them."""
+
+    values: dict[str, Any]
+    tables: tuple[str, ...]
 
 
-class Stored(Struct, frozen=True):
-    """A scenario as it leaves the store: its tag and its JSON, and whether it was just made."""
-
-    etag: str
-    body: bytes
-    created: bool = False
-
-
-class _Wire(Struct, frozen=True):
-    """`schemas.Scenario` with the stored bytes in their place; a test holds the two together."""
-
-    name: str
-    description: str
-    labels: dict[str, str]
-    request: Raw
-    estimate: Raw
-    version: int
-    model_version: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
-
-
-async def get_scenario(connection: AsyncConnection, name: str) -> Stored:
+async def get_scenario(connection: AsyncConnection, project_id: int, name: str) -> Stored:
     """The scenario of this name; NotFound."""
-    row = await _find_row(connection, name)
+    row = await _find_row(connection, project_id, name)
     if row is None:
         raise NotFound.named("scenario", name)
-    return _stored(row)
+    return _whole(row)
 
 
 async def save_scenario(
     connection: AsyncConnection,
+    actor: Actor,
     name: str,
     write: ScenarioWrite,
     preconditions: Preconditions,
     tables: Tables | None = None,
+    *,
+    may_approve: bool = True,
 ) -> Stored:
-    """Create or replace, as the preconditions allow, with the estimate computed now."""
-    row = await _find_row(connection, name)
+    """Create or replace, as the preconditions allow, with the estimate computed now. What comes out as it was makes no
+    new revision, and if nothing else is different, no new version."""
+    row = await _find_row(connection, actor.project_id, name)
     if row is None:
         preconditions.allow_creation()
     else:
-        preconditions.allow_change(_etag(row))
+        preconditions.allow_change(etag_of(row))
+        _allow_edit(row, may_approve)
     request = in_utc(write.request, "/request")
-    answer = estimate(request, "/request", tables=tables)
-    values: dict[str, Any] = {
+    answered = answered_now(request, estimate(request, "/request", tables=tables), write.note)
+    described = {
         "description": write.description,
         "labels": _checked_labels(write.labels),
-        "request": encoded(request),
-        "estimate": encoded(answer),
-        "currency": answer.cost.currency,
-        "total": answer.cost.total,
-        "model_version": answer.model_version,
+        "owner": _one_line(write.owner, "/owner"),
+        "cost_centre": _one_line(write.cost_centre, "/cost_centre"),
+        "planned_start": _in_utc(write.planned_start),
+        **_budget(write.budget),
     }
-    if row is None:
-        return await _insert(connection, {"name": name, **values}, preconditions)
-    return await _update(connection, row, values)
-
-
-async def patch_scenario(
-    connection: AsyncConnection, name: str, patch: ScenarioPatch, preconditions: Preconditions
-) -> Stored:
-    """Change descriptive fields only; the stored answer stays byte for byte."""
-    row = await _row_for_change(connection, name, preconditions)
-    values: dict[str, Any] = {}
-    if patch.description is not UNSET:
-        values["description"] = patch.description or ""
-    if patch.labels is not UNSET:
-        merged = {**row.labels, **patch.labels} if patch.labels is not None else {}
-        values["labels"] = _checked_labels({key: value for key, value in merged.items() if value is not None})
-    return await _update(connection, row, values)
-
-
-async def delete_scenario(connection: AsyncConnection, name: str, preconditions: Preconditions) -> None:
-    """Take it out of sight; its money history stays, and its name is free again."""
-    row = await _row_for_change(connection, name, preconditions)
-    await _update(connection, row, {"deleted_at": _now()})
-
-
-async def restore_scenario(connection: AsyncConnection, name: str) -> Stored:
-    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
-    deleted = (await connection.execute(_LAST_DELETED, {"key": name_key(name)})).one_or_none()
-    if deleted is None:
-        raise NotFound.named("deleted scenario", name)
-    if await _find_row(connection, name) is not None:
-        raise _name_taken(name)
-    statement = (
-        update(scenarios)
-        .where(_COLUMNS.id == deleted.id, _COLUMNS.version == deleted.version, _COLUMNS.deleted_at.is_not(None))
-        .values(version=deleted.version + 1, updated_at=_now(), deleted_at=None)
-        .returning(*_SHOWN)
-    )
+    if row is not None:
+        return await _replace(connection, actor, "replaced", row, described, answered)
     try:
-        row = (await connection.execute(statement)).one_or_none()
-    except IntegrityError as error:
-        if not _is_name_taken(error):
-            raise
-        raise _name_taken(name) from None
-    if row is None:  # somebody else restored it between our look and our write
-        raise _name_taken(name)
-    return _stored(row)
-
-
-def _is_name_taken(error: IntegrityError) -> bool:
-    return any(sign in str(error.orig) for sign in _NAME_TAKEN)
-
-
-def _name_taken(name: str) -> Conflict:
-    told = f"There is another scenario called {name!r} by now: delete it first, or leave this one deleted."
-    return Conflict(told, (Fault("path", "name", told),))
-
-
-async def list_scenarios(connection: AsyncConnection, asked: ScenarioQuery) -> ScenarioPage:
-    """One page in a stable order."""
-    descending = asked.sort.startswith("-")
-    by = asked.sort.removeprefix("-")
-    column = _COLUMNS.name_key if by == "name" else _COLUMNS[by]
-    q = None if asked.q is UNSET else asked.q
-    question = (asked.sort, q)
-    statement = select(*_LISTED).where(*_LIVE)
-    if q is not None:
-        statement = statement.where(_COLUMNS.name_key.contains(name_key(q), autoescape=True))
-    if asked.cursor is not UNSET:
-        statement = statement.where(_after(asked.cursor, question, by, column, descending))
-    order = (column.desc(), _COLUMNS.id.desc()) if descending else (column, _COLUMNS.id)
-    rows = (await connection.execute(statement.order_by(*order).limit(asked.limit + 1))).all()
-    page = rows[: asked.limit]
-    cursor = None
-    if len(rows) > len(page):
-        last = page[-1]
-        key = last.name_key if by == "name" else getattr(last, by).isoformat()
-        cursor = write_cursor(question, [key, last.id])
-    return ScenarioPage(tuple(_summary(row) for row in page), cursor)
-
-
-def _after(
-    cursor: str, question: tuple[str, str | None], by: str, column: ColumnElement[Any], descending: bool
-) -> ColumnElement[bool]:
-    value, last_id = read_cursor(cursor, question, (text_key if by == "name" else instant_key, count_key))
-    here = tuple_(column, _COLUMNS.id)
-    there = tuple_(value, last_id, types=[column.type, _COLUMNS.id.type])
-    return here < there if descending else here > there
-
-
-async def _find_row(connection: AsyncConnection, name: str) -> AnyRow | None:
-    return (await connection.execute(_BY_NAME, {"key": name_key(name)})).one_or_none()
-
-
-async def _row_for_change(connection: AsyncConnection, name: str, preconditions: Preconditions) -> AnyRow:
-    row = await _find_row(connection, name)
-    if row is None:
-        raise NotFound.named("scenario", name)
-    preconditions.allow_change(_etag(row))
-    return row
-
-
-async def _insert(connection: AsyncConnection, values: dict[str, Any], preconditions: Preconditions) -> Stored:
-    key = name_key(values["name"])
-    if len(key.encode()) > _MAX_KEY_BYTES:
-        raise BrokenRule.at("name", f"Case folded, the name has over {_MAX_KEY_BYTES} bytes", "path")
-    now = _now()
-    statement = (
-        insert(scenarios)
-        .values(
-            project_id=DEFAULT_PROJECT_ID,
-            name_key=key,
-            version=1,
-            created_at=now,
-            updated_at=now,
-            **values,
-        )
-        .returning(*_SHOWN)
-    )
-    try:
-        row = (await connection.execute(statement)).one()
+        return await _insert(connection, actor, name, described, answered)
     except IntegrityError as error:
         if not _is_name_taken(error):
             raise
@@ -259,22 +121,339 @@ async def _insert(connection: AsyncConnection, values: dict[str, Any], precondit
         kind = PreconditionRequired if preconditions.if_none_match is None else PreconditionFailed
         header = "If-Match" if preconditions.if_none_match is None else "If-None-Match"
         raise kind(told, (Fault("header", header, told),)) from None
-    return _stored(row, created=True)
 
 
-async def _update(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> Stored:
-    """Write over exactly the version that was read; PreconditionFailed where another write came between."""
+async def save_answer(
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    answered: Answered,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool,
+) -> Stored:
+    """An answer that was computed elsewhere as the newest revision; the descriptive fields stay."""
+    row = await _row_for_change(connection, actor.project_id, name, preconditions, may_approve=may_approve)
+    return await _replace(connection, actor, "revised", row, {}, answered)
+
+
+async def restore_revision(
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    number: int,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool,
+) -> Stored:
+    """The request of an older revision and that very answer as a new one; the newest itself stays as it is."""
+    row = await _row_for_change(connection, actor.project_id, name, preconditions, may_approve=may_approve)
+    older = await get_revision(connection, actor.project_id, name, number)
+    if number == row.latest_number:
+        return _whole(row)
+    values = {**values_again(older, f"Revision {number} again", _now()), "restored_from": number}
+    answered = Answered(values, tables_used(older.estimate()))
+    return await _replace(connection, actor, "revised", row, {}, answered, always=True)
+
+
+async def patch_scenario(
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    patch: ScenarioPatch,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool = True,
+) -> Stored:
+    """Change descriptive fields only; the stored answer stays byte for byte."""
+    row = await _row_for_change(connection, actor.project_id, name, preconditions, may_approve=may_approve)
+    values: dict[str, Any] = {}
+    if patch.description is not UNSET:
+        values["description"] = patch.description or ""
+    if patch.labels is not UNSET:
+        merged = {**row.labels, **patch.labels} if patch.labels is not None else {}
+        values["labels"] = _checked_labels({key: value for key, value in merged.items() if value is not None})
+    if patch.owner is not UNSET:
+        values["owner"] = _one_line(patch.owner, "/owner")
+    if patch.cost_centre is not UNSET:
+        values["cost_centre"] = _one_line(patch.cost_centre, "/cost_centre")
+    if patch.planned_start is not UNSET:
+        values["planned_start"] = _in_utc(patch.planned_start)
+    if patch.budget is not UNSET:
+        values.update(_patched_budget(row, patch.budget))
+    return await _describe(connection, actor, "changed", row, values)
+
+
+async def set_status(
+    connection: AsyncConnection,
+    actor: Actor,
+    name: str,
+    status: Status,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool,
+) -> Stored:
+    """Approve what was seen, put away, or take up again; nothing happens where it is so already."""
+    row = await _row_for_change(connection, actor.project_id, name, preconditions)
+    if row.status == status:
+        return _whole(row)
+    _allow_edit(row, may_approve, archived=status == "draft")
+    approved = {"approved": row.latest_number, "archived": row.approved_number, "draft": None}[status]
+    return await _describe(connection, actor, _DONE[status], row, {"status": status, "approved_number": approved})
+
+
+async def duplicate_scenario(connection: AsyncConnection, actor: Actor, name: str, asked: ScenarioDuplicate) -> Stored:
+    """A draft of another name with the newest request and that very answer; NotFound, or Conflict on a taken name."""
+    original = await get_revision(connection, actor.project_id, name)
+    row = await _find_row(connection, actor.project_id, name)
+    if row is None:
+        raise NotFound.named("scenario", name)
+    described = {
+        key: getattr(row, key)
+        for key in (
+            "description",
+            "labels",
+            "owner",
+            "cost_centre",
+            "planned_start",
+            "budget_amount",
+            "budget_currency",
+        )
+    }
+    note = asked.note or f"A copy of {row.name}, revision {original.number}"
+    answered = Answered(values_again(original, note, _now()), tables_used(original.estimate()))
+    try:
+        copied = canonical_name(asked.name, "body", "/name")
+    except BadRequest as error:  # it has passed its schema: whatever is wrong with it is a rule
+        raise BrokenRule(error.detail, error.faults) from None
+    if await _find_row(connection, actor.project_id, copied) is not None:
+        raise _name_taken(copied, Fault("body", "/name", "There is a scenario of this name"))
+    try:
+        return await _insert(connection, actor, copied, described, answered)
+    except IntegrityError as error:
+        if not _is_name_taken(error):
+            raise
+        raise _name_taken(copied, Fault("body", "/name", "There is a scenario of this name")) from None
+
+
+async def delete_scenario(
+    connection: AsyncConnection, actor: Actor, name: str, preconditions: Preconditions, *, may_approve: bool = True
+) -> None:
+    """Take it out of sight; its money history stays, and its name is free again."""
+    row = await _row_for_change(connection, actor.project_id, name, preconditions)
+    _allow_edit(row, may_approve, archived=True)
+    await _describe(connection, actor, "deleted", row, {"deleted_at": _now()})
+    await release_tables(connection, _USER, row.id)
+
+
+async def restore_scenario(connection: AsyncConnection, actor: Actor, name: str) -> Stored:
+    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
+    asked = {"project": actor.project_id, "key": name_key(name)}
+    deleted = (await connection.execute(_LAST_DELETED, asked)).one_or_none()
+    if deleted is None:
+        raise NotFound.named("deleted scenario", name)
+    told = f"There is another scenario called {name!r} by now: delete it first, or leave this one deleted."
+    taken = _name_taken(name, Fault("path", "name", told), told)
+    if await _find_row(connection, actor.project_id, name) is not None:
+        raise taken
     statement = (
         update(scenarios)
-        .where(_COLUMNS.id == row.id, _COLUMNS.version == row.version, _COLUMNS.deleted_at.is_(None))
+        .where(_S.id == deleted.id, _S.version == deleted.version, _S.deleted_at.is_not(None))
+        .values(version=deleted.version + 1, updated_at=_now(), deleted_at=None)
+        .returning(*HEAD)
+    )
+    try:
+        row = (await connection.execute(statement)).one_or_none()
+    except IntegrityError as error:
+        if not _is_name_taken(error):
+            raise
+        raise taken from None
+    if row is None:  # somebody else restored it between our look and our write
+        raise taken
+    restored = stored(row, deleted.request, deleted.estimate)
+    if deleted.price_table is not None:
+        newest = await get_revision(connection, actor.project_id, row.name)
+        await _use_tables(connection, actor, row.id, tables_used(newest.estimate()))
+    await record(connection, actor, "restored", "scenario", row.name, after=hash_of(restored.body))
+    return restored
+
+
+def answered_now(request: EstimateRequest, answer: Estimate, note: str) -> Answered:
+    """An answer that was just computed, as a revision keeps it. The request's times are in UTC already."""
+    return Answered(values_of(encoded(request), answer, note, _now()), tables_used(answer))
+
+
+def tables_used(answer: Estimate) -> tuple[str, ...]:
+    """The names of the price tables that an answer was read from."""
+    prices = answer.prices
+    if not isinstance(prices, PricesUsed):
+        return ()
+    parts = (prices.price, prices.storage, prices.filesystem, prices.egress)
+    return tuple(sorted({part.revision.table for part in parts if part is not None}))
+
+
+async def _find_row(connection: AsyncConnection, project_id: int, name: str) -> AnyRow | None:
+    return (await connection.execute(_BY_NAME, {"project": project_id, "key": name_key(name)})).one_or_none()
+
+
+async def _row_for_change(
+    connection: AsyncConnection,
+    project_id: int,
+    name: str,
+    preconditions: Preconditions,
+    *,
+    may_approve: bool | None = None,
+) -> AnyRow:
+    """The row that the caller has seen, and where it says who that is, one that may be edited."""
+    row = await _find_row(connection, project_id, name)
+    if row is None:
+        raise NotFound.named("scenario", name)
+    preconditions.allow_change(etag_of(row))
+    if may_approve is not None:
+        _allow_edit(row, may_approve)
+    return row
+
+
+def _allow_edit(row: AnyRow, may_approve: bool, *, archived: bool = False) -> None:
+    """What is archived is changed by nobody, what is approved only by those who approve."""
+    if row.status == "archived" and not archived:
+        told = f"{row.name!r} is archived: reopen it first."
+        raise Conflict(told, (Fault("path", "name", told),))
+    if row.status == "approved" and not may_approve:
+        raise Forbidden(
+            f"{row.name!r} is approved: only a key with the scope scenarios:approve changes it.", "scenarios:approve"
+        )
+
+
+async def _insert(
+    connection: AsyncConnection, actor: Actor, name: str, described: dict[str, Any], answered: Answered
+) -> Stored:
+    """Head and first revision; IntegrityError where the name is taken."""
+    key = name_key(name)
+    if len(key.encode()) > _MAX_KEY_BYTES:
+        raise BrokenRule.at("name", f"Case folded, the name has over {_MAX_KEY_BYTES} bytes", "path")
+    now = _now()
+    statement = (
+        insert(scenarios)
+        .values(
+            project_id=actor.project_id,
+            name=name,
+            name_key=key,
+            words=words_of(name, described["description"]),
+            status="draft",
+            latest_number=1,
+            version=1,
+            created_at=now,
+            updated_at=now,
+            **described,
+            **_of_head(answered.values),
+        )
+        .returning(*HEAD)
+    )
+    row = (await connection.execute(statement)).one()
+    await add_revision(connection, actor, row.id, 1, answered.values)
+    await _write_labels(connection, actor.project_id, row.id, row.labels, before={})
+    await _use_tables(connection, actor, row.id, answered.tables)
+    made = stored(row, answered.values["request"], answered.values["estimate"], created=True)
+    await record(connection, actor, "created", "scenario", row.name, after=hash_of(made.body))
+    return made
+
+
+async def _replace(
+    connection: AsyncConnection,
+    actor: Actor,
+    action: Action,
+    row: AnyRow,
+    described: dict[str, Any],
+    answered: Answered,
+    *,
+    always: bool = False,
+) -> Stored:
+    """A new revision of what was read, if there is anything new in it; it is a draft then."""
+    values = answered.values
+    is_same = (values["request"], values["estimate"]) == (row.request, row.estimate) and not always
+    if is_same:
+        changes = {key: value for key, value in described.items() if getattr(row, key) != value}
+        return await _describe(connection, actor, action, row, changes) if changes else _whole(row)
+    number = row.latest_number + 1
+    head = {**described, **_of_head(values), "latest_number": number, "status": "draft", "approved_number": None}
+    written = await _write_head(connection, row, head)
+    await add_revision(connection, actor, row.id, number, values)
+    if row.price_table is not None:
+        await release_tables(connection, _USER, row.id)
+    await _use_tables(connection, actor, row.id, answered.tables)
+    if "labels" in described:
+        await _write_labels(connection, actor.project_id, row.id, written.labels, before=row.labels)
+    made = stored(written, values["request"], values["estimate"])
+    before = hash_of(_whole(row).body)
+    await record(connection, actor, action, "scenario", row.name, before=before, after=hash_of(made.body))
+    return made
+
+
+async def _describe(
+    connection: AsyncConnection, actor: Actor, action: Action, row: AnyRow, values: dict[str, Any]
+) -> Stored:
+    """The next version with the same revision."""
+    written = await _write_head(connection, row, values)
+    if "labels" in values:
+        await _write_labels(connection, actor.project_id, row.id, written.labels, before=row.labels)
+    changed = stored(written, row.request, row.estimate)
+    after = None if action == "deleted" else hash_of(changed.body)
+    await record(connection, actor, action, "scenario", row.name, before=hash_of(_whole(row).body), after=after)
+    return changed
+
+
+async def _write_head(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> AnyRow:
+    """Write over exactly the version that was read; PreconditionFailed where another write came between."""
+    if "description" in values:
+        values = {**values, "words": words_of(row.name, values["description"])}
+    statement = (
+        update(scenarios)
+        .where(_S.id == row.id, _S.version == row.version, _S.deleted_at.is_(None))
         .values(version=row.version + 1, updated_at=_now(), **values)
-        .returning(*_SHOWN)
+        .returning(*HEAD)
     )
     written = (await connection.execute(statement)).one_or_none()
     if written is None:
         told = "Somebody else has just changed this object: read it again."
         raise PreconditionFailed(told, (Fault("header", "If-Match", told),))
-    return _stored(written)
+    return written
+
+
+async def _write_labels(
+    connection: AsyncConnection, project_id: int, scenario_id: int, labels: dict[str, str], *, before: dict[str, str]
+) -> None:
+    """The labels once more, as rows that an index finds."""
+    if labels == before:
+        return
+    if before:
+        await connection.execute(delete(scenario_labels).where(scenario_labels.c.scenario_id == scenario_id))
+    if labels:
+        each = [
+            {"scenario_id": scenario_id, "project_id": project_id, "key": key, "value": value}
+            for key, value in labels.items()
+        ]
+        await connection.execute(insert(scenario_labels), each)
+
+
+async def _use_tables(connection: AsyncConnection, actor: Actor, scenario_id: int, names: tuple[str, ...]) -> None:
+    """They cannot be deleted while the newest revision was read from them. One that is gone already stays gone: the
+    answer is kept, and its revision of the prices can be read by its id."""
+    for name in names:  # in order of name, so that no two wait for each other
+        with suppress(NotFound):
+            await use_table(connection, actor.project_id, name, _USER, scenario_id)
+
+
+def _of_head(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: values[key] for key in ("currency", "total", "model_version")}
+
+
+def _is_name_taken(error: IntegrityError) -> bool:
+    return any(sign in str(error.orig) for sign in _NAME_TAKEN)
+
+
+def _name_taken(name: str, fault: Fault, told: str | None = None) -> Conflict:
+    return Conflict(told or f"There is a scenario called {name!r} already.", (fault,))
 
 
 def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -286,39 +465,40 @@ def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
+def _one_line(text: str | None, pointer: str) -> str | None:
+    """Where a pattern ends, there may still be a line break; to Python, not to JSON Schema."""
+    if text is not None and "\n" in text:
+        raise BrokenRule.at(pointer, "It is one line")
+    return text
+
+
+def _in_utc(instant: datetime.datetime | None) -> datetime.datetime | None:
+    try:
+        return None if instant is None else instant.astimezone(datetime.UTC)
+    except OverflowError:
+        raise BrokenRule.at("/planned_start", "In UTC this instant is outside the years 1 to 9999") from None
+
+
+def _budget(budget: ScenarioBudget | None) -> dict[str, Any]:
+    if budget is None:
+        return {"budget_amount": None, "budget_currency": None}
+    return {"budget_amount": budget.amount, "budget_currency": budget.currency}
+
+
+def _patched_budget(row: AnyRow, patch: BudgetPatch | None) -> dict[str, Any]:
+    if patch is None:
+        return _budget(None)
+    amount: Any = row.budget_amount if isinstance(patch.amount, UnsetType) else patch.amount
+    currency = row.budget_currency if isinstance(patch.currency, UnsetType) else patch.currency
+    if amount is None or currency is None:
+        lacking = "amount" if amount is None else "currency"
+        raise BrokenRule.at(f"/budget/{lacking}", "There is no budget yet: give both amount and currency")
+    return {"budget_amount": amount, "budget_currency": currency}
+
+
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _etag(row: AnyRow) -> str:
-    return f'"{row.id}-{row.version}"'
-
-
-def _stored(row: AnyRow, *, created: bool = False) -> Stored:
-    wire = _Wire(
-        row.name,
-        row.description,
-        row.labels,
-        Raw(row.request),
-        Raw(row.estimate),
-        row.version,
-        row.model_version,
-        row.created_at,
-        row.updated_at,
-    )
-    return Stored(_etag(row), encoded(wire), created)
-
-
-def _summary(row: AnyRow) -> ScenarioSummary:
-    return ScenarioSummary(
-        row.name,
-        row.description,
-        row.labels,
-        row.currency,
-        to_minor_unit(row.total, row.currency),
-        row.version,
-        _etag(row),
-        row.model_version,
-        row.created_at,
-        row.updated_at,
-    )
+def _whole(row: AnyRow) -> Stored:
+    return stored(row, row.request, row.estimate)

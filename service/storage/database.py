@@ -84,10 +84,16 @@ def _begin_sqlite(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _is_away(error: DBAPIError) -> bool:
+    """Whether PostgreSQL says that it is starting, stopping, cut off or full: it may be there again shortly."""
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return state.startswith("08") or state in ("57P01", "57P02", "57P03", "53300")
+
+
 def unavailable(error: Exception) -> Unavailable | None:
     """What a failed connection is to a caller; None where the error is our own fault."""
     gone = isinstance(error, OperationalError | InterfaceError | PoolTimeout | OSError) or (
-        isinstance(error, DBAPIError) and error.connection_invalidated
+        isinstance(error, DBAPIError) and (error.connection_invalidated or _is_away(error))
     )
     if not gone:
         return None

@@ -2,10 +2,10 @@
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,8 +23,8 @@ KEPT_FOR = datetime.timedelta(hours=24)
 WAIT_SECONDS = 5
 _FORGET_SECONDS = 3600
 HEADER = "Idempotency-Key"
-# Until there are projects, everything belongs to this one.
-_PROJECT_ID = 1
+T = TypeVar("T")
+Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 _LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's SQLSTATE after lock_timeout
 
 idempotency_keys = Table(
@@ -49,8 +49,9 @@ class Answer(Struct, frozen=True):
 
 
 class Once(Struct, frozen=True):
-    """A key as it was sent, and a digest of what was asked with it."""
+    """A key as a project sent it, and a digest of what was asked with it."""
 
+    project_id: int
     key: str
     fingerprint: str
 
@@ -81,7 +82,7 @@ async def find_answer(connection: AsyncConnection, once: Once) -> Answer | None:
 async def claim(connection: AsyncConnection, once: Once) -> Answer | None:
     """Take the key inside the transaction of its effect; the answer where somebody was first, who is waited for."""
     await connection.execute(delete(idempotency_keys).where(*_this(once), _COLUMNS.created_at <= _now() - KEPT_FOR))
-    values = {"project_id": _PROJECT_ID, "key": once.key, "fingerprint": once.fingerprint, "created_at": _now()}
+    values = {"project_id": once.project_id, "key": once.key, "fingerprint": once.fingerprint, "created_at": _now()}
     if connection.dialect.name == "sqlite":  # its transaction began when no other was writing
         taken = await connection.execute(sqlite.insert(idempotency_keys).values(values).on_conflict_do_nothing())
     else:
@@ -100,7 +101,7 @@ async def forget_old(connection: AsyncConnection) -> None:
 
 
 @asynccontextmanager
-async def forgetting(begin: Callable[[], AbstractAsyncContextManager[AsyncConnection]]) -> AsyncIterator[None]:
+async def forgetting(begin: Begin) -> AsyncIterator[None]:
     """While inside, what is over a day old is removed, at first and then every hour."""
 
     over = asyncio.Event()
@@ -125,12 +126,12 @@ class Turns:
     """Within one process, requests with the same key one after the other: whoever is second waits, or is told."""
 
     def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def taken(self, key: str) -> AsyncIterator[None]:
-        """Wait for the key's turn; Conflict after five seconds."""
-        lock = self._locks.setdefault(key, asyncio.Lock())
+    async def taken(self, project_id: int, key: str) -> AsyncIterator[None]:
+        """Wait for the turn of a project's key; Conflict after five seconds."""
+        lock = self._locks.setdefault((project_id, key), asyncio.Lock())
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await lock.acquire()
@@ -140,6 +141,55 @@ class Turns:
             yield
         finally:
             lock.release()
+
+
+class Doors(Struct, frozen=True):
+    """What acting once needs: connections to read, transactions to write, whose turn it is."""
+
+    connected: Begin
+    begin: Begin
+    turns: Turns
+
+    def __deepcopy__(self, _: object) -> "Doors":
+        """The framework copies its handlers with what they hold; this is shared, never copied."""
+        return self
+
+
+async def act_once(
+    doors: Doors,
+    once: Once | None,
+    prepare: Callable[[], Awaitable[T]],
+    effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
+    keep: Callable[[Answer], Answer] = lambda answer: answer,
+) -> Answer:
+    """Prepare without a lock, then act in one transaction; with a key, the first answer again where there is one.
+
+    What is kept of an answer can be less than what is sent: a secret is shown once."""
+    if once is None:
+        return await _act(doors, None, prepare, effect, keep)
+    async with doors.turns.taken(once.project_id, once.key):
+        async with doors.connected() as connection:
+            known = await find_answer(connection, once)
+        return known or await _act(doors, once, prepare, effect, keep)
+
+
+async def _act(
+    doors: Doors,
+    once: Once | None,
+    prepare: Callable[[], Awaitable[T]],
+    effect: Callable[[AsyncConnection, T], Awaitable[Answer]],
+    keep: Callable[[Answer], Answer],
+) -> Answer:
+    prepared = await prepare()
+    async with doors.begin() as connection:
+        if once is None:
+            return await effect(connection, prepared)
+        known = await claim(connection, once)
+        if known is not None:
+            return known
+        answer = await effect(connection, prepared)
+        await keep_answer(connection, once, keep(answer))
+        return answer
 
 
 async def _claim_on_postgresql(connection: AsyncConnection, values: dict[str, Any]) -> Any:
@@ -161,7 +211,7 @@ def _still_running() -> Conflict:
 
 
 def _this(once: Once) -> tuple[Any, ...]:
-    return (_COLUMNS.project_id == _PROJECT_ID, _COLUMNS.key == once.key)
+    return (_COLUMNS.project_id == once.project_id, _COLUMNS.key == once.key)
 
 
 def _now() -> datetime.datetime:

@@ -47,13 +47,21 @@ def execute(url: str, statement: str) -> None:
         pytest.param({"port": ""}, ["TRAINCOST_PORT: Expected `int`, got ''"], id="port-empty"),
         pytest.param({"workers": "0"}, ["TRAINCOST_WORKERS: Expected `int` >= 1"], id="no-workers"),
         pytest.param({"log_level": "loud"}, ["TRAINCOST_LOG_LEVEL: ", "'loud'", "`warning`"], id="log-level"),
-        pytest.param({"allow_open_bind": "perhaps"}, ["TRAINCOST_ALLOW_OPEN_BIND: Expected `bool`"], id="boolean"),
+        pytest.param({"auth": "perhaps"}, ["TRAINCOST_AUTH: Invalid enum value", "'perhaps'", "`auto`"], id="auth"),
+        pytest.param({"rate_reads": "-1"}, ["TRAINCOST_RATE_READS: Expected `int` >= 0"], id="rate"),
         pytest.param({"workers": "2"}, ["SQLite serves one worker; use PostgreSQL"], id="sqlite-with-two-workers"),
-        pytest.param({"host": "0.0.0.0"}, ["127.0.0.1, or set TRAINCOST_ALLOW_OPEN_BIND=true"], id="open-bind"),
-        pytest.param({"host": "::"}, ["or set TRAINCOST_ALLOW_OPEN_BIND=true"], id="open-bind-ipv6"),
-        pytest.param({"host": "localhost.test"}, ["set TRAINCOST_ALLOW_OPEN_BIND=true"], id="only-looks-like-loopback"),
         pytest.param(
-            {"host": "host.invalid", "allow_open_bind": "true"},
+            {"host": "0.0.0.0", "auth": "off"},
+            ["set TRAINCOST_AUTH=on and make a key with `traincost keys create`, or listen on 127.0.0.1"],
+            id="open-bind",
+        ),
+        pytest.param({"host": "::", "auth": "off"}, ["set TRAINCOST_AUTH=on"], id="open-bind-ipv6"),
+        pytest.param({"host": "a.test", "auth": "off"}, ["set TRAINCOST_AUTH=on"], id="open-bind-by-name"),
+        pytest.param(
+            {"host": "localhost.test", "auth": "off"}, ["set TRAINCOST_AUTH=on"], id="only-looks-like-loopback"
+        ),
+        pytest.param(
+            {"host": "host.invalid"},
             ["Cannot listen on host.invalid port 8000", "Set TRAINCOST_HOST"],
             id="no-such-host",
         ),

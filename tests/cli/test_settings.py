@@ -16,7 +16,11 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "workers": ("2", 2),
     "pool_size": ("3", 3),
     "log_level": ("debug", "debug"),
-    "allow_open_bind": ("true", True),
+    "auth": ("on", "on"),
+    "rate_estimates": ("7", 7),
+    "rate_reads": ("7", 7),
+    "rate_writes": ("7", 7),
+    "rate_imports": ("0", 0),
 }
 
 
@@ -60,12 +64,16 @@ def test_without_variables_the_defaults_hold() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_loopback_needs_no_permission(host: str) -> None:
-    assert load_settings({"TRAINCOST_HOST": host}).host == host
+def test_on_loopback_nobody_is_asked_for_a_key_unless_that_is_said(host: str) -> None:
+    assert not load_settings({"TRAINCOST_HOST": host}).asks_for_keys
+    assert not load_settings({"TRAINCOST_HOST": host, "TRAINCOST_AUTH": "off"}).asks_for_keys
+    assert load_settings({"TRAINCOST_HOST": host, "TRAINCOST_AUTH": "on"}).asks_for_keys
 
 
-def test_an_open_address_is_served_when_that_is_said() -> None:
-    assert load_settings({"TRAINCOST_HOST": "0.0.0.0", "TRAINCOST_ALLOW_OPEN_BIND": "true"}).host == "0.0.0.0"
+@pytest.mark.parametrize("auth", ["auto", "on"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "localhost.test"])
+def test_elsewhere_everybody_is_asked_for_a_key(host: str, auth: str) -> None:
+    assert load_settings({"TRAINCOST_HOST": host, "TRAINCOST_AUTH": auth}).asks_for_keys
 
 
 @pytest.mark.parametrize(

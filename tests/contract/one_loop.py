@@ -1,6 +1,7 @@
 """An ASGI application on one event loop of its own, whatever loops its callers come from.
 
-The fuzzer runs each case on a fresh loop; database connections belong to the loop that opened them.
+The fuzzer runs each case on a fresh loop; database connections belong to the loop that opened them, and so does what an
+application keeps running beside its requests: here it starts and ends without any of that.
 """
 
 import asyncio

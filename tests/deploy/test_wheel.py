@@ -18,6 +18,7 @@ import pytest
 
 from tests.cli.commands import assert_one_line
 from tests.deploy.recipes import compose, environment_of, health_command, removed_from_image
+from tests.support.keys import bearer
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.server import ROOT
@@ -104,8 +105,8 @@ class Machine:
         return [program, *command[1:]]
 
 
-def assert_serves(base: str) -> None:
-    with httpx.Client(base_url=base, trust_env=False) as client:
+def assert_serves(base: str, key: str | None = None) -> None:
+    with httpx.Client(base_url=base, trust_env=False, headers=bearer(key) if key else {}) as client:
         assert client.post("/v1/estimates", json={}).json()["cost"]["total"] == "27950.00"
         stored = client.put("/v1/scenarios/first", json={"request": {"cluster": {"gpu_count": 128}}})
         assert stored.status_code == 201
@@ -148,8 +149,10 @@ def test_compose_commands_run_in_a_fresh_venv(composed: Machine) -> None:
     migrated = composed.run(SERVICES["migrate"]["command"])
     assert migrated.returncode == 0, migrated.stderr
     assert composed.run(health_command("service")).returncode == 1
+    key = composed.run(["traincost", "keys", "create"]).stdout.strip()
     with composed.running(SERVICES["service"]["command"]):
-        assert_serves(composed.base)
+        assert httpx.post(f"{composed.base}/v1/estimates", json={}, trust_env=False).status_code == 401
+        assert_serves(composed.base, key)
     again = composed.run(SERVICES["migrate"]["command"])
     assert again.stdout == migrated.stdout
 

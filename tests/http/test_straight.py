@@ -41,6 +41,7 @@ async def test_both_ways_answer_alike(api: httpx.AsyncClient, body: str) -> None
     long = await api.post("/v1/estimates", content=body.encode(), headers=LONG)
     assert straight.status_code == long.status_code
     assert straight.content == long.content
+    assert straight.headers.pop("x-request-id") != long.headers.pop("x-request-id")
     assert straight.headers == long.headers
 
 
@@ -58,7 +59,7 @@ async def answered_straight(body: bytes, **scope: Any) -> bool:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    middleware = Straight(app, EstimateRequest, lambda request: encoded(estimate(request)), takes_long)
+    middleware = Straight(app, EstimateRequest, lambda request, _scope: encoded(estimate(request)), takes_long)
     headers = [(b"content-type", b"application/json")]
     await middleware({"query_string": b"", "headers": headers, **scope}, receive, send)  # type: ignore[arg-type]
     assert bool(sent) != bool(went_on)

@@ -2,25 +2,27 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from alembic import command
 from sqlalchemy import Connection, inspect, text
 
+import service.access.tables
 import service.prices.tables
+import service.scenarios.actual_tables
 import service.scenarios.tables
-import service.storage.idempotency  # noqa: F401  # these register their tables
+import service.storage.audit
+import service.storage.idempotency
+import service.storage.windows  # noqa: F401  # these register their tables
 from service.errors import StartupError
 from service.storage.base import metadata
 from service.storage.database import create_engine
 from service.storage.schema import migrate, migration_config, require_current
 from tests.conftest import BACKENDS
+from tests.migrations.databases import on
 from tests.support.postgres import Postgres
-
-T = TypeVar("T")
 
 
 @pytest.fixture(params=BACKENDS)
@@ -30,22 +32,6 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite+aiosqlite:///{tmp_path / 'empty.db'}"
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database()
-
-
-def on(url: str, do: Callable[[Connection], T]) -> T:
-    """Run something on a connection, and commit."""
-
-    async def run() -> T:
-        engine = create_engine(url, pool_size=1)
-        try:
-            async with engine.connect() as connection:
-                result = await connection.run_sync(do)
-                await connection.commit()
-                return result
-        finally:
-            await engine.dispose()
-
-    return asyncio.run(run())
 
 
 def shape_of(connection: Connection) -> dict[str, Any]:
@@ -141,6 +127,9 @@ def test_a_newer_database_is_left_alone(empty_url: str) -> None:
         {"total": "-1"},
         {"version": "0"},
         {"project_id": "NULL"},
+        {"status": "'gone'"},
+        {"latest_number": "0"},
+        {"budget_amount": "1"},
     ],
     ids=str,
 )
@@ -152,8 +141,9 @@ def test_the_database_refuses_what_must_not_be(empty_url: str, broken: dict[str,
         "name_key": "'n'",
         "description": "''",
         "labels": "'{}'",
-        "request": "'{}'",
-        "estimate": "'{}'",
+        "words": "'n'",
+        "status": "'draft'",
+        "latest_number": "1",
         "currency": "'USD'",
         "total": "1",
         "model_version": "'1'",

@@ -104,13 +104,13 @@ async def test_who_waits_too_long_for_the_first_is_told(
     async with client_of(url) as api, client_of(url) as other:
         await api.put(URL, json={"currency": "USD"})
         prices = api._transport.app.state["prices"]  # type: ignore[attr-defined]
-        async with prices.turns.taken(KEY["Idempotency-Key"]):
+        async with prices.turns.taken(1, KEY["Idempotency-Key"]):
             answer = await revise(api, **KEY)
         assert answer.status_code == 409
         if backend == "postgresql":  # the first is in another process
             database = Database(url, pool_size=1)
             async with database.engine.begin() as connection:
-                await idempotency.claim(connection, idempotency.Once(KEY["Idempotency-Key"], "x" * 64))
+                await idempotency.claim(connection, idempotency.Once(1, KEY["Idempotency-Key"], "x" * 64))
                 assert (await revise(other, **KEY)).status_code == 409
             await database.close()
 

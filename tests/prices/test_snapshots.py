@@ -13,9 +13,11 @@ from service.prices import store
 from service.prices.operations import content_of, store_content
 from service.prices.snapshots import MAX_OLDER, Snapshots
 from service.prices.table_schemas import PriceTableWrite, RevisionWrite
+from service.storage.audit import Actor
 from service.storage.database import Database
 from tests.prices.rates import asked, gpu
 
+_ACTOR = Actor(1, None, "a test", None)
 _NO_CONDITIONS = Preconditions(None, None)
 _ANY_VERSION = Preconditions(Tags(any=True, tags=()), None)
 
@@ -38,7 +40,7 @@ class Prepared:
     async def revise(self, *prices: str, name: str = "ours") -> None:
         async with self.begin() as connection:
             content = content_of([gpu(price, provider=f"p{n}") for n, price in enumerate(prices)])
-            await store_content(connection, name, RevisionWrite(rates=()), content, _NO_CONDITIONS)
+            await store_content(connection, _ACTOR, name, RevisionWrite(rates=()), content, _NO_CONDITIONS)
 
 
 @pytest.fixture
@@ -46,17 +48,17 @@ async def prepared(database_url: str) -> AsyncIterator[Prepared]:
     """One table, with a revision of one rate."""
     made = Prepared(database_url)
     async with made.begin() as connection:
-        await store.save_table(connection, "ours", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
+        await store.save_table(connection, _ACTOR, "ours", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
     await made.revise("2.00")
     yield made
     await made.database.close()
 
 
 async def test_finding_asks_no_database(prepared: Prepared) -> None:
-    assert prepared.snapshots.find("ours") is None
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours") is None
     await prepared.snapshots.refresh()
     before = prepared.questions
-    found = prepared.snapshots.find("OURS")
+    found = prepared.snapshots.find(_ACTOR.project_id, "OURS")
     assert found is not None
     assert (found.table, found.currency, found.revision, found.rate_count) == ("ours", "USD", 1, 1)
     choice = found.index.find_choice(asked())
@@ -67,80 +69,90 @@ async def test_finding_asks_no_database(prepared: Prepared) -> None:
 
 async def test_what_has_not_changed_is_not_read_again(prepared: Prepared) -> None:
     await prepared.snapshots.refresh()
-    held = prepared.snapshots.find("ours")
+    held = prepared.snapshots.find(_ACTOR.project_id, "ours")
     async with prepared.begin() as connection:
-        await store.save_table(connection, "another", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
+        await store.save_table(connection, _ACTOR, "another", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
     await prepared.snapshots.refresh()
-    assert prepared.snapshots.find("ours") is held
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours") is held
 
 
 async def test_older_revisions_are_read_when_asked_for_and_kept_for_a_while(prepared: Prepared) -> None:
     for number in range(2, MAX_OLDER + 4):
         await prepared.revise(f"{number}.00")
     await prepared.snapshots.refresh()
-    assert prepared.snapshots.find("ours", 1) is None
-    first = await prepared.snapshots.get("ours", 1)
-    assert prepared.snapshots.find("ours", 1) is first
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours", 1) is None
+    first = await prepared.snapshots.get(_ACTOR.project_id, "ours", 1)
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours", 1) is first
     for number in range(2, MAX_OLDER + 2):
-        assert (await prepared.snapshots.get("ours", number)).revision == number
-    assert prepared.snapshots.find("ours", 1) is None
+        assert (await prepared.snapshots.get(_ACTOR.project_id, "ours", number)).revision == number
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours", 1) is None
     with pytest.raises(NotFound):
-        await prepared.snapshots.get("ours", 99)
+        await prepared.snapshots.get(_ACTOR.project_id, "ours", 99)
     with pytest.raises(NotFound):
-        await prepared.snapshots.get("theirs")
+        await prepared.snapshots.get(_ACTOR.project_id, "theirs")
 
 
 async def test_a_revision_is_found_by_its_id_after_its_table_is_gone(prepared: Prepared) -> None:
-    held = await prepared.snapshots.get("ours")
+    held = await prepared.snapshots.get(_ACTOR.project_id, "ours")
     async with prepared.begin() as connection:
-        await store.delete_table(connection, "ours", _ANY_VERSION)
+        await store.delete_table(connection, _ACTOR, "ours", _ANY_VERSION)
     await prepared.snapshots.refresh()
-    assert prepared.snapshots.find("ours") is None
-    again = await prepared.snapshots.get_by_id(held.revision_id)
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours") is None
+    again = await prepared.snapshots.get_by_id(_ACTOR.project_id, held.revision_id)
     assert again.index.find_choice(asked()) == held.index.find_choice(asked())
 
 
 async def test_a_name_that_is_used_again_never_finds_the_deleted_table(prepared: Prepared) -> None:
     await prepared.revise("3.00")
-    deleted = await prepared.snapshots.get("ours", 1)
+    deleted = await prepared.snapshots.get(_ACTOR.project_id, "ours", 1)
     async with prepared.begin() as connection:
-        await store.delete_table(connection, "ours", _ANY_VERSION)
+        await store.delete_table(connection, _ACTOR, "ours", _ANY_VERSION)
     async with prepared.begin() as connection:
-        await store.save_table(connection, "ours", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
+        await store.save_table(connection, _ACTOR, "ours", PriceTableWrite(currency="USD"), _NO_CONDITIONS)
     for price in ("8.00", "9.00"):
         await prepared.revise(price)
     await prepared.snapshots.refresh()
-    assert prepared.snapshots.find("ours", 1) is None
-    assert await prepared.snapshots.get_by_id(deleted.revision_id) is deleted
-    again = await prepared.snapshots.get("ours", 1)
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours", 1) is None
+    assert await prepared.snapshots.get_by_id(_ACTOR.project_id, deleted.revision_id) is deleted
+    again = await prepared.snapshots.get(_ACTOR.project_id, "ours", 1)
     assert again.revision_id != deleted.revision_id
-    assert prepared.snapshots.find("ours", 1) is again
+    assert prepared.snapshots.find(_ACTOR.project_id, "ours", 1) is again
+
+
+async def test_another_project_has_tables_of_its_own(prepared: Prepared) -> None:
+    held = await prepared.snapshots.get(_ACTOR.project_id, "ours")
+    other = 2
+    assert prepared.snapshots.find(other, "ours") is None
+    with pytest.raises(NotFound):
+        await prepared.snapshots.get(other, "ours")
+    with pytest.raises(NotFound):
+        await prepared.snapshots.get_by_id(other, held.revision_id)
 
 
 async def test_while_watched_a_change_is_seen_within_a_second(prepared: Prepared) -> None:
     async with prepared.snapshots.watched():
-        assert prepared.snapshots.find("ours") is not None
+        assert prepared.snapshots.find(_ACTOR.project_id, "ours") is not None
         await prepared.revise("3.00", "4.00")
         await asyncio.sleep(1)
-        found = prepared.snapshots.find("ours")
+        found = prepared.snapshots.find(_ACTOR.project_id, "ours")
         assert found is not None
         assert (found.revision, found.rate_count) == (2, 2)
         before = prepared.questions
-        assert await prepared.snapshots.get("ours") is found
+        assert await prepared.snapshots.get(_ACTOR.project_id, "ours") is found
         assert prepared.questions == before
 
 
 async def test_a_table_that_is_used_cannot_be_deleted(prepared: Prepared) -> None:
     async with prepared.begin() as connection:
         for number in (7, 7, 8):
-            await store.use_table(connection, "ours", "scenario", number)
+            await store.use_table(connection, _ACTOR.project_id, "ours", "scenario", number)
     with pytest.raises(Conflict, match="used by 2 scenarios"):
         async with prepared.begin() as connection:
-            await store.delete_table(connection, "ours", _ANY_VERSION)
+            await store.delete_table(connection, _ACTOR, "ours", _ANY_VERSION)
     async with prepared.begin() as connection:
         await store.release_tables(connection, "scenario", 7)
         await store.release_tables(connection, "scenario", 8)
-        await store.delete_table(connection, "ours", _ANY_VERSION)
+        await store.delete_table(connection, _ACTOR, "ours", _ANY_VERSION)
     with pytest.raises(NotFound):
         async with prepared.begin() as connection:
-            await store.use_table(connection, "ours", "scenario", 9)
+            await store.use_table(connection, _ACTOR.project_id, "ours", "scenario", 9)

@@ -6,8 +6,8 @@ import httpx
 import msgspec
 import pytest
 
+from service.scenarios.heads import Wire
 from service.scenarios.schemas import Scenario
-from service.scenarios.store import _Wire
 
 BODY: dict[str, Any] = {"request": {"cluster": {"gpu_count": 8}}, "description": "first", "labels": {"team": "llm"}}
 URL = "/v1/scenarios/run"
@@ -51,7 +51,7 @@ async def test_a_stored_scenario_has_the_documented_shape(stored_api: httpx.Asyn
 
     answer = await create(stored_api, request={"price": {"kind": "hourly", "amount": 2.5}})
     msgspec.json.decode(answer.content, type=Scenario, dec_hook=hook)
-    assert list(answer.json()) == list(Scenario.__struct_fields__) == list(_Wire.__struct_fields__)
+    assert list(answer.json()) == list(Scenario.__struct_fields__) == list(Wire.__struct_fields__)
 
 
 async def test_a_stored_request_can_be_sent_again(stored_api: httpx.AsyncClient) -> None:

@@ -39,7 +39,7 @@ class InMemory:
         revisions = self._held.setdefault(name_key(name), [])
         number = len(revisions) + 1
         index = RateIndex(ordered)
-        revisions.append(Snapshot(name, currency, number, number, as_of, len(ordered), index))
+        revisions.append(Snapshot(1, name, currency, number, number, as_of, len(ordered), index))
         return self
 
     def find(self, name: str, revision: int | None = None) -> Snapshot | None:

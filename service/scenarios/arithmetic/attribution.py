@@ -12,9 +12,10 @@ evaluating the stored points now moves them by: the earlier point's total evalua
 same at the later point, if that is old too, the other way round.
 
 A typed price is an input; the effect of prices is that of another revision of a price table, or another day of it. So
-`/price/revision` and `/price/as_of` are not inputs: the point's `prices` say which are meant, and `evaluate` goes by
-them. Substituting half of what belongs together can make a request that cannot be (another `kind` is replaced whole for
-that reason): such a field is taken together with the next ones until the request can be evaluated again.
+`/price/revision` and `/price/as_of` (and those of `from_table`) are not inputs: the point's `prices` say which are
+meant, and `evaluate` goes by them. Substituting half of what belongs together can make a request that cannot be
+(another `kind` is replaced whole for that reason): such a field is taken together with the next ones until the request
+can be evaluated again.
 """
 
 import datetime
@@ -26,6 +27,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from service.errors import BrokenRule
+from service.estimates.bill_schemas import Exchange
 from service.estimates.schemas import EstimateRequest
 from service.estimator.results import Note
 from service.money import exact_arithmetic, nothing, number
@@ -36,7 +38,11 @@ EffectKind = Literal["input", "price", "model", "currency", "joint"]
 SimpleKind = Literal["input", "price", "model", "currency"]
 
 SECTIONS = EstimateRequest.__struct_fields__
-PRICES_SAY = frozenset({"/price/revision", "/price/as_of"})
+PRICES_SAY = frozenset(
+    f"{section}/{field}"
+    for section in ("/price", "/storage/from_table", "/egress/from_table")
+    for field in ("revision", "as_of")
+)
 _KIND = "kind"
 
 
@@ -46,15 +52,31 @@ class PriceVersion(Struct, frozen=True, kw_only=True):
     table: str
     revision: int
     as_of: Annotated[datetime.date, Meta(description="The day whose prices these are.")]
+    revision_id: int | None = None
+
+
+class PriceVersions(Struct, frozen=True, kw_only=True):
+    """The same by section of the request; None where a section read no table."""
+
+    price: PriceVersion | None
+    storage: PriceVersion | None
+    egress: PriceVersion | None
+
+
+class StatedRates(Struct, frozen=True, kw_only=True):
+    """What was exchanged within the request, and what its total was converted by."""
+
+    exchange: Exchange | None
+    conversion: ExchangeRates | None
 
 
 class Point(Struct, frozen=True, kw_only=True):
     """All that a total depends on."""
 
     request: Annotated[dict[str, Any], Meta(description="The estimate request, as JSON.")]
-    prices: Annotated[PriceVersion | None, Meta(description="Null where no price came from a table.")]
+    prices: Annotated[PriceVersion | PriceVersions | None, Meta(description="Null where no price came from a table.")]
     model_version: str
-    rates: Annotated[ExchangeRates | None, Meta(description="Null where nothing was converted.")]
+    rates: Annotated[ExchangeRates | StatedRates | None, Meta(description="Null where nothing was converted.")]
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ class ComparedScenario(Struct, frozen=True):
     dominated_by: Annotated[tuple[str, ...], Meta(description="All that are known to dominate it.")]
 
 
-class Comparison(Struct, frozen=True):
+class ScenarioComparison(Struct, frozen=True):
     """Two to twenty scenarios; the first is the baseline."""
 
     baseline: str
@@ -81,7 +81,7 @@ class Comparison(Struct, frozen=True):
     notes: tuple[Note, ...]
 
 
-def compared(candidates: Sequence[Candidate], rates: ExchangeRates | None = None) -> Comparison:
+def compared(candidates: Sequence[Candidate], rates: ExchangeRates | None = None) -> ScenarioComparison:
     """All beside the first; BrokenRule where they are too few or too many."""
     if not FEWEST <= len(candidates) <= MOST:
         raise BrokenRule.at("/scenarios", f"A comparison has {FEWEST} to {MOST} scenarios, not {len(candidates)}")
@@ -102,7 +102,7 @@ class _Seen(Struct, frozen=True):
         return self.answer.duration.expected_wall_clock_days
 
 
-def _compared(candidates: Sequence[Candidate], rates: ExchangeRates | None) -> Comparison:
+def _compared(candidates: Sequence[Candidate], rates: ExchangeRates | None) -> ScenarioComparison:
     currency = candidates[0].answer.cost.currency
     seen = [_seen(candidate, currency, rates) for candidate in candidates]
     components = tuple(dict.fromkeys(line.component for one in seen for line in one.answer.cost.lines))
@@ -115,7 +115,7 @@ def _compared(candidates: Sequence[Candidate], rates: ExchangeRates | None) -> C
         _beside(one, seen, least, fewest_days, _component_deltas(components, amounts, by_component[0]))
         for one, amounts in zip(seen, by_component, strict=True)
     )
-    return Comparison(
+    return ScenarioComparison(
         seen[0].name,
         currency,
         rates,

@@ -1,6 +1,7 @@
 """When each line of an estimate falls due: the shape of every line in time, by what it is.
 
-* `setup`: set-up over its own first hours; `run`: other GPU time evenly over the hours after them.
+* `setup`: set-up over its own first hours; `run`: other GPU time evenly over the hours after them. Where the rate of a
+  price table changes meanwhile, each hour at its own rate.
 * `whole_run`: storage, and whatever has no rule of its own, evenly from the start to the expected finish. Checkpoints
   too, for only the last few stay.
 * `retention`: a data set over the hours that it is kept, which may be fewer than the run's, or more.
@@ -31,6 +32,7 @@ Basis = Literal["paid", "amortised"]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 _SPREADS: dict[Component, SpreadName] = {
     "compute": "run",
     "overhead": "run",
@@ -82,9 +84,18 @@ class Schedule(Struct, frozen=True, kw_only=True):
     term: Term | None = None
 
 
+class Piece(Struct, frozen=True):
+    """A weight evenly over a time, or all of it at one moment."""
+
+    begin: datetime.datetime
+    end: datetime.datetime
+    weight: Fraction
+
+
 class Frame(Struct, frozen=True):
     """The moments that matter. `covered` is the part of the run's GPUs that a commitment holds until its term ends,
-    `spare` the part of the commitment that the run leaves free, `upfront` the part of its rate that is paid upfront."""
+    `spare` the part of the commitment that the run leaves free, `upfront` the part of its rate that is paid upfront.
+    `rates` are the times at one rate each, with it as their weight, where a table's rate changes during the run."""
 
     start: datetime.datetime
     setup_end: datetime.datetime
@@ -95,6 +106,7 @@ class Frame(Struct, frozen=True):
     covered: Fraction = Fraction(0)
     spare: Fraction = Fraction(1)
     upfront: Fraction = Fraction(0)
+    rates: tuple[Piece, ...] = ()
 
     @property
     def last_moment(self) -> datetime.datetime:
@@ -105,14 +117,6 @@ class Frame(Struct, frozen=True):
     def within(self) -> datetime.datetime:
         """Until when the run is within the term."""
         return self.end if self.term_end is None else max(self.start, min(self.end, self.term_end))
-
-
-class Piece(Struct, frozen=True):
-    """A weight evenly over a time, or all of it at one moment."""
-
-    begin: datetime.datetime
-    end: datetime.datetime
-    weight: Fraction
 
 
 class Spread(Struct, frozen=True):
@@ -131,7 +135,7 @@ def frame_of(answer: Estimate, schedule: Schedule, basis: Basis) -> Frame:
         kept = None if schedule.dataset_hours is None else finish_after(start, exact(schedule.dataset_hours))
         term, use = schedule.term, answer.commitment
         if term is None or use is UNSET:
-            return Frame(start, setup_end, end, kept)
+            return Frame(start, setup_end, end, kept, rates=_rates(answer))
         committed = Fraction(term.gpu_count)
         run_gpu_hours = Fraction(exact(use.used_gpu_hours)) + Fraction(exact(use.overflow_gpu_hours))
         occupied = run_gpu_hours / Fraction(expected)
@@ -183,13 +187,29 @@ def _gpu_time(begin: datetime.datetime, end: datetime.datetime, frame: Frame) ->
     within = min(max(frame.within, begin), end)
     upfront = frame.upfront * frame.covered
     if frame.term_start is None or not upfront or begin == end:
-        return (Piece(begin, end, Fraction(1)),)
+        return _at_rates(begin, end, frame) or (Piece(begin, end, Fraction(1)),)
     paid_before = _piece(begin, within, upfront)
     return (
         Piece(frame.term_start, frame.term_start, paid_before.weight),
         _piece(begin, within, 1 - upfront),
         _piece(within, end, Fraction(1)),
     )
+
+
+def _rates(answer: Estimate) -> tuple[Piece, ...]:
+    """The times at one rate each, the last one without an end."""
+    if answer.prices is UNSET or answer.prices.price is None:
+        return ()
+    found = [
+        Piece(one.starts_at, one.ends_at, Fraction(one.price_per_gpu_hour)) for one in answer.prices.price.segments
+    ]
+    return (*found[:-1], Piece(found[-1].begin, _NEVER, found[-1].weight)) if found else ()
+
+
+def _at_rates(begin: datetime.datetime, end: datetime.datetime, frame: Frame) -> tuple[Piece, ...]:
+    """Each part at its own rate; nothing where there is one rate, or all of them are 0."""
+    pieces = (_piece(max(begin, one.begin), min(end, one.end), one.weight) for one in frame.rates)
+    return tuple(piece for piece in pieces if piece.weight)
 
 
 def _unused(frame: Frame) -> tuple[Piece, ...]:

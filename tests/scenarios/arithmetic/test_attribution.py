@@ -44,6 +44,8 @@ def a_point(
 def evaluate(point: Point) -> Decimal:
     """By the current model: a table's price in place of the request's, and euros where there are rates."""
     body = point.request
+    assert point.prices is None or isinstance(point.prices, PriceVersion)
+    assert point.rates is None or isinstance(point.rates, ExchangeRates)
     if point.prices is not None:
         body = body | {"price": {"kind": "hourly", "amount": _AMOUNT_OF_REVISION[point.prices.revision]}}
     total = estimate(request_of(body)).cost.total

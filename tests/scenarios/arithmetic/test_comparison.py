@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import BrokenRule
-from service.scenarios.arithmetic.comparison import Candidate, Comparison, compared
+from service.scenarios.arithmetic.comparison import Candidate, ScenarioComparison, compared
 from service.scenarios.arithmetic.rates import ExchangeRates
 from tests.support.plans import a_line, an_estimate
 
@@ -117,8 +117,8 @@ def test_a_comparison_has_two_to_twenty(count: int) -> None:
 
 def test_a_comparison_goes_on_the_wire() -> None:
     found = compared([a_candidate("a", "10"), a_candidate("b", "1", currency="EUR")], in_dollars())
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Comparison) == found
-    assert msgspec.json.schema(Comparison)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ScenarioComparison) == found
+    assert msgspec.json.schema(ScenarioComparison)
 
 
 _candidates = st.lists(

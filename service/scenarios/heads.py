@@ -1,0 +1,109 @@
+"""A scenario's head as a row of the database, and as the JSON that is sent of it."""
+
+import datetime
+from typing import Any
+
+from msgspec import Raw, Struct
+from sqlalchemy import Row
+
+from service.http.encoding import encoded
+from service.http.text import name_key
+from service.money import to_minor_unit, written
+from service.scenarios.schemas import BudgetShown, ScenarioSummary, Status
+from service.scenarios.tables import scenarios
+
+AnyRow = Row[*tuple[Any, ...]]
+# Without what is only searched.
+HEAD = tuple(column for column in scenarios.c if column.name not in ("words", "project_id", "deleted_at"))
+
+
+class Stored(Struct, frozen=True):
+    """A scenario as it leaves the store: its tag and its JSON, and whether it was just made."""
+
+    name: str
+    etag: str
+    body: bytes
+    created: bool = False
+
+
+class Wire(Struct, frozen=True):
+    """`schemas.Scenario` with the stored bytes in their place; a test holds the two together."""
+
+    name: str
+    description: str
+    labels: dict[str, str]
+    request: Raw
+    estimate: Raw
+    version: int
+    model_version: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+    status: Status
+    approved_revision: int | None
+    owner: str | None
+    cost_centre: str | None
+    planned_start: datetime.datetime | None
+    budget: BudgetShown | None
+
+
+def etag_of(row: AnyRow) -> str:
+    """A strong tag: each change makes another version."""
+    return f'"{row.id}-{row.version}"'
+
+
+def words_of(name: str, description: str) -> str:
+    """What a search looks through."""
+    return f"{name_key(name)}\n{name_key(description)}"
+
+
+def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = False) -> Stored:
+    """A head with the request and the answer of its newest revision."""
+    wire = Wire(
+        row.name,
+        row.description,
+        row.labels,
+        Raw(request),
+        Raw(estimate),
+        row.version,
+        row.model_version,
+        row.created_at,
+        row.updated_at,
+        row.latest_number,
+        row.status,
+        row.approved_number,
+        row.owner,
+        row.cost_centre,
+        row.planned_start,
+        budget_of(row),
+    )
+    return Stored(row.name, etag_of(row), encoded(wire), created)
+
+
+def summary_of(row: AnyRow) -> ScenarioSummary:
+    """A head as a list shows it."""
+    return ScenarioSummary(
+        row.name,
+        row.description,
+        row.labels,
+        row.currency,
+        to_minor_unit(row.total, row.currency),
+        row.version,
+        etag_of(row),
+        row.model_version,
+        row.created_at,
+        row.updated_at,
+        row.latest_number,
+        row.status,
+        row.owner,
+        row.cost_centre,
+        row.planned_start,
+        budget_of(row),
+    )
+
+
+def budget_of(row: AnyRow) -> BudgetShown | None:
+    """What has been set aside, with the digits that it was given in."""
+    if row.budget_amount is None:
+        return None
+    return BudgetShown(written(row.budget_amount, row.budget_currency), row.budget_currency)
