@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from service.estimates import routes
 from service.estimates.operations import estimate
+from service.http.principal import DEFAULT_PROJECT_ID
 from service.money import Money
 from service.prices.default import default_as_of, load_default_rates, seed_default_table
 from service.prices.lookup import DEFAULT_GPUS_PER_NODE, gpu_hour_cost
@@ -205,7 +206,7 @@ async def test_an_estimate_by_table_goes_straight_and_asks_no_database(
     async with client as api:
         body = {**by_table(512), "start_at": "2027-01-04T09:00:00Z"}
         long = await api.post(ESTIMATES, json=body)
-        snapshots = client.app.state.prices.snapshots
+        snapshots = client.app.state.prices.snapshots.of(DEFAULT_PROJECT_ID)
 
         def nobody(*_: object) -> None:
             raise AssertionError("it was to be answered without asking")
@@ -222,7 +223,7 @@ async def test_what_a_request_reads_stays_while_others_read_more(new_database: N
         for number in range(12):
             await stock(api, f"t{number}", row("2.00"))
             await revise(api, f"t{number}", row("3.00"))
-        snapshots = client.app.state.prices.snapshots
+        snapshots = client.app.state.prices.snapshots.of(DEFAULT_PROJECT_ID)
         first = await routes.held_tables(snapshots, request_of(by_table(table="t0", revision=1)))
         for number in range(1, 12):
             await routes.held_tables(snapshots, request_of(by_table(table=f"t{number}", revision=1)))
