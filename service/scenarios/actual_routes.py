@@ -60,6 +60,12 @@ _FILE = {
         "examples": {"two months": {"summary": "Two months", "value": _CSV_EXAMPLE}},
     }
 }
+_SAME_PERIOD = {"name": "$request.path.name", "period": "$request.path.period"}
+_LINKS = {
+    "read": {"operationId": "getActual", "parameters": _SAME_PERIOD},
+    "forecast": {"operationId": "getScenarioForecast", "parameters": {"name": "$request.path.name"}},
+    "remove": {"operationId": "deleteActual", "parameters": {**_SAME_PERIOD, "If-Match": "$response.header.ETag"}},
+}
 # Read in the handlers: beside a connection as a second dependency, a bad query would cancel its opening half-way.
 _list_query = query_of(ActualQuery)
 _import_query = query_of(ActualImportQuery)
@@ -109,6 +115,7 @@ async def get_actual(
         success="Replaced.",
         created=True,
         examples=_EXAMPLES,
+        links=_LINKS,
         database=True,
         errors=("404", "409"),
     ).as_opt(),

@@ -11,7 +11,8 @@ from service.http.text import LINE_PATTERN
 from service.money import SignedMoney
 
 MAX_ACTUALS = 5_000  # of one scenario: 13 years of days
-PERIOD_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\.\.[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_DAY = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+PERIOD_PATTERN = rf"^{_DAY}\.\.{_DAY}$"
 PERIOD_LENGTH = 22
 
 GpuHours = Annotated[float, Meta(ge=0, le=1e15, description="Billed, idle ones included; null if not known.")]

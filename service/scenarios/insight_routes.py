@@ -139,7 +139,7 @@ async def reprice_scenario(
     With other prices and by the current model, and why that differs from what is stored. Nothing is stored unless
     `save=true`, which makes a revision and needs the scope `scenarios:write` and If-Match.
     """
-    query = _reprice_query(request)
+    query, preconditions = _reprice_query(request), read_preconditions(request)
     if query.save:
         _require(request, "scenarios:write")
         saved, etag = await operations.save_anew(
@@ -148,7 +148,7 @@ async def reprice_scenario(
             read_name(name),
             data,
             query,
-            read_preconditions(request),
+            preconditions,
             may_approve=may_approve(request),
         )
         return JSON(encoded(saved), headers=((b"etag", etag.encode()), *_PRIVATE))

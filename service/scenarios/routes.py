@@ -65,6 +65,12 @@ _LINKS = {
     "revisions": {"operationId": "listScenarioRevisions", "parameters": SAME_NAME},
     "share": {"operationId": "createScenarioShare", "parameters": SAME_NAME},
     "duplicate": {"operationId": "duplicateScenario", "parameters": SAME_NAME},
+    "phasing": {"operationId": "getScenarioPhasing", "parameters": SAME_NAME},
+    "actuals": {"operationId": "listActuals", "parameters": SAME_NAME},
+    "pay": {"operationId": "putActual", "parameters": SAME_NAME},
+    "import": {"operationId": "importActuals", "parameters": SAME_NAME},
+    "forecast": {"operationId": "getScenarioForecast", "parameters": SAME_NAME},
+    "reprice": {"operationId": "repriceScenario", "parameters": SAME_NAME},
     **{
         word: {"operationId": operation, "parameters": _ON_WHAT_WAS_SEEN}
         for word, operation in (

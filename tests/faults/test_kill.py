@@ -113,8 +113,8 @@ def successor(writer: Writer, seed: int) -> Writer:
     return following
 
 
-def test_three_kills_lose_no_acknowledged_scenario(database_url: str) -> None:
-    assert survive(database_url, 3) > 0
+def test_a_kill_loses_no_acknowledged_scenario(database_url: str) -> None:
+    assert survive(database_url, 1) > 0
 
 
 @pytest.mark.soak

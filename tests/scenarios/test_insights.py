@@ -178,3 +178,8 @@ async def test_a_rate_that_changes_is_spread_by_its_time(stored_api: httpx.Async
     found = (await stored_api.get(PHASING)).json()
     amounts = [Decimal(month["amount"]) for month in found["phasing"]["months"]]
     assert amounts == [Decimal(8 * 24 * 31 * 2), Decimal(8 * 24 * 28 * 4)]
+
+
+async def test_a_malformed_precondition_is_refused_though_nothing_is_saved(api: httpx.AsyncClient) -> None:
+    await put(api, "run", a_run())
+    assert (await api.post(REPRICE, json={}, headers={"If-Match": "no tag"})).status_code == 400
