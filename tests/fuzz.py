@@ -11,7 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from service.access.keys import key_id_of
 from tests.contract.configs import KEYED, OPEN, config_text
+from tests.contract.hooks import OWN_KEY_ID
 from tests.support.keys import bearer, make_key_now
 from tests.support.postgres import Postgres
 from tests.support.server import ROOT, Server
@@ -55,7 +57,8 @@ def _round(url: str, seed: int, config: Path, kind: str) -> tuple[int, int]:
     """One run of the fuzzer against a server of its own: cases generated, cases passed."""
     auth = "on" if kind == KEYED else "off"
     with Server(url, "--migrate", auth=auth, **_WITHOUT_LIMITS) as server:  # type: ignore[arg-type]  # settings
-        sent = [f"{name}: {value}" for name, value in bearer(make_key_now(url)).items()] if kind == KEYED else []
+        key = make_key_now(url) if kind == KEYED else ""
+        sent = [f"{name}: {value}" for name, value in bearer(key).items()] if key else []
         run = subprocess.run(
             [
                 Path(sys.executable).with_name("schemathesis"),
@@ -71,7 +74,7 @@ def _round(url: str, seed: int, config: Path, kind: str) -> tuple[int, int]:
                 *(word for header in sent for word in ("--header", header)),
             ],
             cwd=ROOT,
-            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.contract.checks"},
+            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.contract.hooks", OWN_KEY_ID: key_id_of(key) or ""},
             capture_output=True,
             text=True,
             check=False,
