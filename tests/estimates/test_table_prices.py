@@ -206,7 +206,7 @@ async def test_an_estimate_by_table_goes_straight_and_asks_no_database(
     async with client as api:
         body = {**by_table(512), "start_at": "2027-01-04T09:00:00Z"}
         long = await api.post(ESTIMATES, json=body)
-        snapshots = client.app.state.prices.snapshots.of(DEFAULT_PROJECT_ID)
+        snapshots = client.app.state.prices.snapshots
 
         def nobody(*_: object) -> None:
             raise AssertionError("it was to be answered without asking")
