@@ -21,7 +21,7 @@ from service.storage.idempotency import Doors
 
 _EXAMPLES = {"finance": {"summary": "For a week", "value": {"expires_in_hours": 168, "note": "for the budget round"}}}
 _LINKS = {
-    "follow": {"operationId": "getSharedRevision", "parameters": {"token": "$response.body#/token"}},
+    "follow": {"operationId": "getSharedRevision", "parameters": {"link": "$response.body#/token"}},
     "revoke": {"operationId": "revokeScenarioShare", "parameters": {**SAME_NAME, "share_id": "$response.body#/id"}},
 }
 _SECRET_CACHE = ((b"cache-control", b"private, no-store"), (b"referrer-policy", b"no-referrer"))
@@ -88,16 +88,16 @@ async def revoke_scenario_share(
 
 
 @get(
-    "/{token:str}",
+    "/{link:str}",
     operation_id="getSharedRevision",
     opt={
         **About(scope=PUBLIC, success="The revision.", headers=("Cache-Control",), database=True).as_opt(),
         "secret_path": True,
     },
 )
-async def get_shared_revision(token: Token, reader: NamedDependency[AsyncConnection]) -> JSON[SharedRevision]:
+async def get_shared_revision(link: Token, reader: NamedDependency[AsyncConnection]) -> JSON[SharedRevision]:
     """Follow a link.
 
     No key is asked for. A link that is unknown, has ended or was revoked is not there.
     """
-    return JSON(shown_outside(await creations.shown_by(reader, token)), headers=_SECRET_CACHE)
+    return JSON(shown_outside(await creations.shown_by(reader, link)), headers=_SECRET_CACHE)

@@ -44,7 +44,7 @@ PLACES: dict[str, str] = {
     "number": "1",
     "revision_id": "1",
     "share_id": "1",
-    "token": "x" * 43,
+    "link": "x" * 43,
     "period": "2027-01-01..2027-02-01",
     "key_id": "abcdefghij12",
     "gpu_id": "h100-sxm-80gb",

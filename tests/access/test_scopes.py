@@ -25,7 +25,7 @@ PUBLIC_PATHS = {
     "/health/ready",
     "/openapi.json",
     "/openapi.yaml",
-    "/v1/shared/{token}",
+    "/v1/shared/{link}",
     "/version",
 }
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

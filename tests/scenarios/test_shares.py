@@ -137,7 +137,7 @@ async def test_a_token_stands_in_no_log_even_if_following_it_fails(
     ours = [
         str(record.__dict__) + record.getMessage() for record in caplog.records if record.name.startswith("service")
     ]
-    assert any("/v1/shared/{token}" in line for line in ours)
+    assert any("/v1/shared/{link}" in line for line in ours)
     assert not any(made["token"] in line for line in ours)
 
 
