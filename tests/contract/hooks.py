@@ -6,14 +6,12 @@ from typing import Any
 import schemathesis
 
 from tests.contract import checks  # noqa: F401  # registers our own check
+from tests.contract.sparing import NOBODY, spare_key
 
 OWN_KEY_ID = "FUZZER_KEY_ID"
-NOBODY = "000000000000"
 
 
 @schemathesis.hook
 def before_call(context: Any, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
     """It finds its own key in the list of keys, and may do to it what it likes; then nothing would be answered."""
-    parameters = case.path_parameters or {}
-    if parameters.get("key_id") == os.environ.get(OWN_KEY_ID, NOBODY):
-        parameters["key_id"] = NOBODY
+    spare_key(case, os.environ.get(OWN_KEY_ID, NOBODY))

@@ -13,12 +13,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.config import SchemathesisConfig
 
+from service.access.keys import key_id_of
 from service.app import create_app
 from service.settings import Settings
 from service.storage.schema import migrate
 from tests.contract import checks  # noqa: F401  # registers our own check
 from tests.contract.configs import KEYED, config_text
 from tests.contract.one_loop import OnOneLoop
+from tests.contract.sparing import spare_key
 from tests.support.keys import bearer, make_key_now
 
 _EMPTIED = (
@@ -44,6 +46,7 @@ class Served:
         self.directory = Path(tempfile.mkdtemp(prefix="traincost-contract-"))
         self.url = f"sqlite+aiosqlite:///{self.directory / 'traincost.db'}"
         self.headers: dict[str, str] = {}
+        self.key_id = ""
         settings: dict[str, Any] = dict.fromkeys(("rate_estimates", "rate_reads", "rate_writes", "rate_imports"), 0)
         settings["auth"] = "on" if kind == KEYED else "off"
         self.served = create_app(Settings(database_url=self.url, **settings))
@@ -56,7 +59,8 @@ class Served:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, migrate(self.url)).result()
         if self.kind == KEYED:
-            self.headers = bearer(make_key_now(self.url, name=_KEY_NAME))
+            key = make_key_now(self.url, name=_KEY_NAME)
+            self.headers, self.key_id = bearer(key), key_id_of(key) or ""
 
     def close(self) -> None:
         self.app.close(self.served.state.database.close())
@@ -81,6 +85,9 @@ class Served:
             def setup(self) -> None:
                 served.empty()
                 super().setup()
+
+            def before_call(self, case: Any) -> None:
+                spare_key(case, served.key_id)
 
             def get_call_kwargs(self, case: Any) -> dict[str, Any]:
                 return {"headers": served.headers}
