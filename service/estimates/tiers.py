@@ -26,8 +26,9 @@ from service.estimator.charges import tier_charges
 from service.estimator.formula import SIX_DIGITS, Page
 from service.estimator.results import Assumption, Note
 from service.money import Money, exact, exact_arithmetic, unit_price
-from service.prices.lookup import Tiers, age_days, egress_tiers, stale_note, storage_tiers
+from service.prices.lookup import age_days, stale_note
 from service.prices.schemas import Rate, StorageClass
+from service.prices.tier_lookup import Tiers, egress_tiers, storage_tiers
 
 _OBJECTS, _FILESYSTEM = "storage.price_per_gb_month", "storage.filesystem_price_per_gb_month"
 _BY_SIZE = "tiers by absolute monthly boundaries, over the size"

@@ -3,7 +3,7 @@
 import math
 from decimal import Decimal
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType
 
 from service.errors import BrokenRule
 from service.estimates.chips import Chip, chip_of, network_of
@@ -18,13 +18,12 @@ from service.estimates.memory import (
 from service.estimates.pace import (
     Modelled,
     Pace,
-    attention_of,
-    hardware_over_model,
     layout_of,
     model_efficiency_percent,
     no_step_model,
     pace_of,
 )
+from service.estimates.performance import performance_of_pace, performance_of_transformer, waiting_percent
 from service.estimates.record import Record
 from service.estimates.schemas import (
     CommunicationScaling,
@@ -34,16 +33,16 @@ from service.estimates.schemas import (
     ModelScaling,
     Scaling,
 )
-from service.estimates.subject import Subject, compute_optimal_of, subject_of
+from service.estimates.subject import Subject, subject_of
 from service.estimates.work_schemas import DEFAULT_OVERHEAD_PERCENT, ParallelLayout, ThroughputWork, TransformerWork
 from service.estimator import advice, inputs
-from service.estimator.answers import Memory, Performance, SpreadOfRate, StepTime, UsedLayout
+from service.estimator.answers import Memory, Performance
 from service.estimator.flops import EPOCHS_LIKE_FRESH_DATA
 from service.estimator.inputs import GpuHoursWork, MeasuredEfficiency, Network
 from service.estimator.parallelism import data_parallel, divisors, nearest_of
 from service.estimator.scaling import MOST_EXTRAPOLATION
 from service.estimator.utilisation import P90_SIGMAS, quantile_factors
-from service.money import exact, fifteen_digits
+from service.money import exact
 from service.units import PERCENT
 
 _HUNDRED = Decimal(PERCENT)
@@ -182,7 +181,7 @@ def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetTy
         measured=measured,
         overhead_percent=_overhead(record, work.overhead_percent),
         trained_tokens=tokens,
-        performance=_performance(pace, gpu_count, tokens, float(efficiency)),
+        performance=performance_of_pace(pace, gpu_count, tokens, float(efficiency)),
     )
 
 
@@ -241,9 +240,9 @@ def _transformer(
         overhead_percent=overhead,
         billed=billed,
         predicted=pace.method not in ("mfu_given", "hfu_given"),
-        waiting_percent=_waiting_percent(step) if predicted and step is not None else None,
+        waiting_percent=waiting_percent(step) if predicted and step is not None else None,
         trained_tokens=subject.trained_tokens,
-        performance=_transformer_performance(record, work, subject, site, pace, float(efficiency), billed),
+        performance=performance_of_transformer(record, work, subject, site, pace, float(efficiency), billed),
         memory=_memory(record, work, subject, site, step),
         checkpoint_bytes=subject.checkpoint_bytes or None,
         step_hours=None if step is None else step.step.total_seconds / _SECONDS_PER_HOUR,
@@ -339,122 +338,5 @@ def _check_expert(layout: ParallelLayout, data: int, experts: int | None) -> Non
         raise BrokenRule.at(at, told)
 
 
-# ------------------------------------------------------------------------------------------- in the answer
-
-
-def _performance(pace: Pace, gpu_count: int, tokens: float, efficiency_percent: float) -> Performance:
-    """A pace without FLOPs."""
-    low, high = quantile_factors(pace.sigma_ln)
-    rate = pace.tokens_per_second * efficiency_percent / PERCENT
-    return Performance(
-        method=pace.method,
-        regimes=pace.regimes,
-        spread=SpreadOfRate(_shown(pace.sigma_ln), _shown(PERCENT * low), _shown(PERCENT * high), pace.source),
-        precision=None,
-        peak_tflops_per_gpu=None,
-        parameters=None,
-        active_parameters=None,
-        trained_tokens=_shown(tokens),
-        flops_basis=None,
-        attention=None,
-        flops_per_token=None,
-        model_flops=None,
-        tokens_per_second=_shown(rate),
-        tokens_per_second_per_gpu=_shown(rate / gpu_count),
-        achieved_tflops_per_gpu=None,
-        step_mfu_percent=None,
-        step_hfu_percent=None,
-        billed_mfu_percent=None,
-        layout=None,
-        step=None,
-        compute_optimal=None,
-    )
-
-
-def _transformer_performance(
-    record: Record,
-    work: TransformerWork,
-    subject: Subject,
-    site: Site,
-    pace: Pace,
-    efficiency_percent: float,
-    billed: bool,
-) -> Performance:
-    """And with FLOPs, utilisation, layout and step."""
-    attention = attention_of(work)
-    flops_per_token = subject.flops_per_token(attention)
-    plain = _performance(pace, site.gpu_count, subject.trained_tokens, efficiency_percent)
-    peak = site.chip.peak_flops_per_second
-    achieved = plain.tokens_per_second_per_gpu * flops_per_token
-    mfu_percent = PERCENT * achieved / peak
-    hardware = hardware_over_model(work, subject, pace.modelled)
-    if mfu_percent * (hardware or 1.0) > PERCENT * _ROUNDING:
-        raise _more_than_peak(work, site, pace, achieved / _TERA, hardware)
-    return structs.replace(
-        plain,
-        precision=work.precision,
-        peak_tflops_per_gpu=_shown(peak / _TERA),
-        parameters=_shown(subject.parameters),
-        active_parameters=_shown(subject.active_parameters),
-        flops_basis=subject.flops_basis,
-        attention="none" if subject.shape is None else attention,
-        flops_per_token=_shown(flops_per_token),
-        model_flops=_shown(flops_per_token * subject.trained_tokens),
-        achieved_tflops_per_gpu=_shown(achieved / _TERA),
-        step_mfu_percent=None if billed else _shown(mfu_percent),
-        step_hfu_percent=None if billed or hardware is None else _shown(mfu_percent * hardware),
-        billed_mfu_percent=_shown(mfu_percent) if billed else None,
-        layout=None if pace.modelled is None else _used_layout(pace.modelled, site.gpu_count),
-        step=None if pace.modelled is None else _step_time(pace.modelled),
-        compute_optimal=compute_optimal_of(record, subject),
-    )
-
-
-def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float, hardware: float | None) -> BrokenRule:
-    """That no accelerator does so much, what is recomputed included."""
-    at = {
-        "mfu_given": "/work/mfu_percent",
-        "hfu_given": "/work/hfu_percent",
-        "measured_points": "/scaling/points",
-        "one_point": "/scaling/points",
-    }.get(pace.method, "/work")
-    peak, again = site.chip.peak_flops_per_second / _TERA, hardware or 1.0
-    least = f"at most {peak / again:,.4g} TFLOPS a GPU, an MFU of {PERCENT / again:.4g} %, would work"
-    told = f"{tflops * again:,.4g} TFLOPS a GPU, what is recomputed included, are more than the {peak:g} of "
-    return BrokenRule.at(at, f"{told}{site.chip.name} in {work.precision}; {least}")
-
-
-def _used_layout(modelled: Modelled, gpu_count: int) -> UsedLayout:
-    layout = modelled.layout
-    return UsedLayout(
-        given=modelled.given,
-        tensor=layout.tensor,
-        pipeline=layout.pipeline,
-        interleave=layout.interleave,
-        context=layout.context,
-        data=data_parallel(layout, gpu_count),
-        microbatch=layout.microbatch,
-        global_batch_sequences=modelled.workload.global_batch_sequences,
-        sharding=layout.sharding,
-        recompute=layout.recompute,
-    )
-
-
-def _step_time(modelled: Modelled) -> StepTime:
-    seconds = {field: _shown(value) for field, value in structs.asdict(modelled.step).items()}
-    return StepTime(**seconds, waiting_percent=_shown(_waiting_percent(modelled)))
-
-
-def _waiting_percent(modelled: Modelled) -> float:
-    """The share of a step that is neither compute nor optimizer."""
-    step = modelled.step
-    working = step.compute_seconds + step.optimizer_seconds
-    return max(0.0, PERCENT * (1 - working / step.total_seconds))
-
-
 def _sigma(ratio_of_p90_to_p10: float) -> float:
     return math.log(ratio_of_p90_to_p10) / (2 * P90_SIGMAS)
-
-
-def _shown(value: float) -> float:
-    return fifteen_digits(value)

@@ -4,17 +4,17 @@ import datetime
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import groupby, pairwise
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from service.errors import BrokenRule
-from service.estimator.charges import HOURS_PER_MONTH, Tier
+from service.estimator.charges import HOURS_PER_MONTH
 from service.estimator.results import Note
 from service.money import exact
 from service.prices.offers import accelerator_of, offer_of, start_of
-from service.prices.schemas import EgressRate, GpuRate, Purchase, Rate, Route, StorageClass, StorageRate
+from service.prices.schemas import EgressRate, GpuRate, Purchase, Rate, StorageRate
 
 STALE_AFTER_DAYS = 90
 MAX_BEATEN = 10
@@ -71,14 +71,6 @@ class Segment(Struct, frozen=True):
     end: datetime.datetime
     rate: GpuRate
     ended: bool
-
-
-class Tiers(Struct, frozen=True):
-    """The tiers of one provider and region, and the rates that they were read from."""
-
-    tiers: tuple[Tier, ...]
-    rates: tuple[StorageRate, ...] | tuple[EgressRate, ...]
-    region: str | None
 
 
 class RateIndex:
@@ -232,25 +224,6 @@ def rate_on(offer: GpuOffer, day: datetime.date) -> GpuRate | None:
     return min(_priced(holding_rates(offer, day)), key=gpu_hour_cost, default=None)
 
 
-def storage_tiers(
-    index: RateIndex,
-    *,
-    provider: str,
-    as_of: datetime.date,
-    region: str | None = None,
-    storage_class: StorageClass = "object_storage",
-) -> Tiers:
-    """What keeping a GB costs a month, by absolute monthly boundaries; BrokenRule names what there is instead."""
-    return _tiers(index, "storage", storage_class, provider, region, as_of)
-
-
-def egress_tiers(
-    index: RateIndex, *, provider: str, as_of: datetime.date, region: str | None = None, route: Route = "internet"
-) -> Tiers:
-    """What a GB out costs, by absolute monthly boundaries; BrokenRule names what there is instead."""
-    return _tiers(index, "egress", route, provider, region, as_of)
-
-
 def holding_rates(offer: Iterable[Rate], as_of: datetime.date) -> tuple[Rate, ...]:
     """Of one offer's rates those that hold on this day: the newest by then, and before the first one was read, that.
 
@@ -370,7 +343,7 @@ def _no_rate(index: RateIndex, question: Question) -> BrokenRule:
     if not index.purchases(question.accelerator_id):
         return BrokenRule.at(
             "gpu",
-            f"The table has no rate of {question.accelerator_id}. It has {_some(_nearest(question, index))}.",
+            f"The table has no rate of {question.accelerator_id}. It has {some_of(_nearest(question, index))}.",
             "query",
         )
     left = [
@@ -383,11 +356,11 @@ def _no_rate(index: RateIndex, question: Question) -> BrokenRule:
         passing = [rate for rate in left if passes(rate, question)]
         if not passing:
             wanted = getattr(question, field)
-            there = _some(dict.fromkeys(_told(rate) for rate in left))
+            there = some_of(dict.fromkeys(_told(rate) for rate in left))
             told = f"No rate of {question.accelerator_id} for {field} {wanted}. There is: {there}."
             return BrokenRule.at(field, told, "query")
         left = passing
-    there = _some(dict.fromkeys(_told(rate) for rate in left))
+    there = some_of(dict.fromkeys(_told(rate) for rate in left))
     told = f"The newest price of {question.accelerator_id} on {question.as_of} is not known. There was: {there}."
     return BrokenRule.at("as_of", told, "query")
 
@@ -432,61 +405,8 @@ def _nearest(question: Question, index: RateIndex) -> list[str]:
     return sorted(index.accelerators(), key=lambda name: (-shared(name), name))
 
 
-def _some(names: Iterable[str]) -> str:
+def some_of(names: Iterable[str]) -> str:
+    """The first few of these names, and how many more there are."""
     listed = list(names)
     more = f" and {len(listed) - _MAX_NAMED} more" if len(listed) > _MAX_NAMED else ""
     return (", ".join(listed[:_MAX_NAMED]) + more) or "nothing"
-
-
-def _tiers(
-    index: RateIndex,
-    kind: Literal["storage", "egress"],
-    what: str,
-    provider: str,
-    region: str | None,
-    as_of: datetime.date,
-) -> Tiers:
-    by_region: dict[str, list[Rate]] = {}
-    for offer in index.tier_offers(kind, provider, what):
-        for rate in holding_rates(offer, as_of)[:1]:
-            by_region.setdefault((rate.region or "").casefold(), []).append(rate)
-    if not by_region:
-        providers = _some(index.tier_providers(kind, what))
-        raise BrokenRule.at(
-            "provider", f"No price of {what} {kind} at {provider} on {as_of}. There is: {providers}.", "query"
-        )
-    if region is None:
-        # The region that the fewest words narrow down, then the cheapest, then the first by name.
-        key = min(by_region, key=lambda name: (name != "", [_gb_price(rate) for rate in by_region[name]], name))
-    else:
-        key = region.casefold() if region.casefold() in by_region else ""
-        if key not in by_region:
-            there = _some(rates[0].region or "any region" for rates in by_region.values())
-            raise BrokenRule.at(
-                "region", f"No price of {what} {kind} in {region} at {provider}. There is: {there}.", "query"
-            )
-    rates = sorted(by_region[key], key=lambda rate: rate.tier_from_gb)  # type: ignore[union-attr]
-    return Tiers(_joined(rates, f"{what} {kind} of {provider}"), tuple(rates), rates[0].region)  # type: ignore[arg-type]
-
-
-def _joined(rates: Sequence[Rate], told: str) -> tuple[Tier, ...]:
-    """Tiers that begin at 0, follow each other and have no end; BrokenRule where volume would go without a price."""
-    tiers = []
-    reached: float | None = 0
-    for rate in rates:
-        assert not isinstance(rate, GpuRate)  # the caller's rates are tiers
-        if reached is None or rate.tier_from_gb != reached:
-            ends = "the last one" if reached is None else f"{reached:g} GB"
-            raise BrokenRule(f"The tiers of {told} do not join: one begins at {rate.tier_from_gb:g} GB after {ends}.")
-        reached = rate.tier_to_gb
-        tiers.append(Tier(None if reached is None else exact(reached), _gb_price(rate)))
-    if reached is not None:
-        raise BrokenRule(f"The tiers of {told} end at {reached:g} GB: what lies above has no price.")
-    return tuple(tiers)
-
-
-def _gb_price(rate: Rate) -> Decimal:
-    if isinstance(rate, StorageRate):
-        return rate.price_per_gb_month
-    assert isinstance(rate, EgressRate)  # the caller's rates are tiers
-    return rate.price_per_gb

@@ -8,7 +8,7 @@ import datetime
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -35,15 +35,13 @@ from service.prices.store import release_tables, use_table
 from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, stored, words_of
 from service.scenarios.revision_store import add_revision, get_revision, values_again, values_of
 from service.scenarios.schemas import (
-    MAX_LABELS,
-    BudgetPatch,
-    ScenarioBudget,
     ScenarioDuplicate,
     ScenarioPatch,
     ScenarioWrite,
     Status,
 )
 from service.scenarios.tables import scenario_labels, scenario_revisions, scenarios
+from service.scenarios.values import budget_columns, checked_labels, instant_in_utc, one_line, patched_budget
 from service.storage.audit import Action, Actor, hash_of, record
 
 _NAME_TAKEN = ("uq_scenarios_live_name", "scenarios.name_key")  # how PostgreSQL and SQLite name that index
@@ -103,11 +101,11 @@ async def save_scenario(
     answered = answered_now(request, estimate(request, "/request", tables=tables), write.note)
     described = {
         "description": write.description,
-        "labels": _checked_labels(write.labels),
-        "owner": _one_line(write.owner, "/owner"),
-        "cost_centre": _one_line(write.cost_centre, "/cost_centre"),
-        "planned_start": _in_utc(write.planned_start),
-        **_budget(write.budget),
+        "labels": checked_labels(write.labels),
+        "owner": one_line(write.owner, "/owner"),
+        "cost_centre": one_line(write.cost_centre, "/cost_centre"),
+        "planned_start": instant_in_utc(write.planned_start),
+        **budget_columns(write.budget),
     }
     if row is not None:
         return await _replace(connection, actor, "replaced", row, described, answered)
@@ -172,15 +170,15 @@ async def patch_scenario(
         values["description"] = patch.description or ""
     if patch.labels is not UNSET:
         merged = {**row.labels, **patch.labels} if patch.labels is not None else {}
-        values["labels"] = _checked_labels({key: value for key, value in merged.items() if value is not None})
+        values["labels"] = checked_labels({key: value for key, value in merged.items() if value is not None})
     if patch.owner is not UNSET:
-        values["owner"] = _one_line(patch.owner, "/owner")
+        values["owner"] = one_line(patch.owner, "/owner")
     if patch.cost_centre is not UNSET:
-        values["cost_centre"] = _one_line(patch.cost_centre, "/cost_centre")
+        values["cost_centre"] = one_line(patch.cost_centre, "/cost_centre")
     if patch.planned_start is not UNSET:
-        values["planned_start"] = _in_utc(patch.planned_start)
+        values["planned_start"] = instant_in_utc(patch.planned_start)
     if patch.budget is not UNSET:
-        values.update(_patched_budget(row, patch.budget))
+        values.update(patched_budget(row, patch.budget))
     return await _describe(connection, actor, "changed", row, values)
 
 
@@ -454,46 +452,6 @@ def _is_name_taken(error: IntegrityError) -> bool:
 
 def _name_taken(name: str, fault: Fault, told: str | None = None) -> Conflict:
     return Conflict(told or f"There is a scenario called {name!r} already.", (fault,))
-
-
-def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
-    if len(labels) > MAX_LABELS:
-        raise BrokenRule.at("/labels", f"A scenario has at most {MAX_LABELS} labels")
-    for key, value in labels.items():
-        if "\n" in key or "\n" in value:
-            raise BrokenRule.at(f"/labels/{key.strip()}", "A label is one line")
-    return labels
-
-
-def _one_line(text: str | None, pointer: str) -> str | None:
-    """Where a pattern ends, there may still be a line break; to Python, not to JSON Schema."""
-    if text is not None and "\n" in text:
-        raise BrokenRule.at(pointer, "It is one line")
-    return text
-
-
-def _in_utc(instant: datetime.datetime | None) -> datetime.datetime | None:
-    try:
-        return None if instant is None else instant.astimezone(datetime.UTC)
-    except OverflowError:
-        raise BrokenRule.at("/planned_start", "In UTC this instant is outside the years 1 to 9999") from None
-
-
-def _budget(budget: ScenarioBudget | None) -> dict[str, Any]:
-    if budget is None:
-        return {"budget_amount": None, "budget_currency": None}
-    return {"budget_amount": budget.amount, "budget_currency": budget.currency}
-
-
-def _patched_budget(row: AnyRow, patch: BudgetPatch | None) -> dict[str, Any]:
-    if patch is None:
-        return _budget(None)
-    amount: Any = row.budget_amount if isinstance(patch.amount, UnsetType) else patch.amount
-    currency = row.budget_currency if isinstance(patch.currency, UnsetType) else patch.currency
-    if amount is None or currency is None:
-        lacking = "amount" if amount is None else "currency"
-        raise BrokenRule.at(f"/budget/{lacking}", "There is no budget yet: give both amount and currency")
-    return {"budget_amount": amount, "budget_currency": currency}
 
 
 def _now() -> datetime.datetime:

@@ -11,9 +11,10 @@ from service.estimator.charges import tiered_cost
 from service.money import exact
 from service.prices import default
 from service.prices.default import load_default_rates, seed_default_table
-from service.prices.lookup import Question, choose, egress_tiers, price_segments, storage_tiers
+from service.prices.lookup import Question, choose, price_segments
 from service.prices.rules import broken_rule
 from service.prices.schemas import EgressRate, GpuRate, Rate, StorageRate
+from service.prices.tier_lookup import egress_tiers, storage_tiers
 from tests.conftest import NewDatabase, client_of
 from tests.prices.rates import TODAY, gpu, indexed
 from tests.support.server import Server

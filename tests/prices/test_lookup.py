@@ -14,16 +14,15 @@ from service.money import Money
 from service.prices.lookup import (
     age_days,
     choose,
-    egress_tiers,
     gpu_hour_cost,
     holding_rates,
     price_segments,
     rate_on,
     rate_segments,
     stale_note,
-    storage_tiers,
 )
 from service.prices.schemas import GpuRate
+from service.prices.tier_lookup import egress_tiers, storage_tiers
 from tests.prices.rates import TODAY, asked, day, egress, gpu, indexed, storage
 
 
