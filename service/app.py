@@ -15,6 +15,7 @@ from service import __version__
 from service.access.keyring import Keyring
 from service.access.operations import Access
 from service.access.routes import access_router
+from service.apart import Apart
 from service.backtest.routes import router as backtest_router
 from service.catalog.routes import router as catalog_router
 from service.estimates.routes import estimate_router
@@ -101,7 +102,8 @@ def create_document() -> dict[str, Any]:
 def _prices(database: Database) -> Prices:
     """What the price tables need of this database."""
     connected = asynccontextmanager(database.reading)
-    return Prices(connected, asynccontextmanager(database.writing), Turns(), Snapshots(connected))
+    writing = asynccontextmanager(database.writing)
+    return Prices(connected, writing, Turns(), Snapshots(connected), database.url, Apart())
 
 
 def _doors(database: Database) -> Doors:

@@ -19,7 +19,7 @@
 No HTTP here: `service.http.problems` gives each its status.
 """
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from msgspec import Struct
 
@@ -43,6 +43,10 @@ class TraincostError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.faults = faults
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again as it stands, not by its constructor: it comes from another process too."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class BadRequest(TraincostError):

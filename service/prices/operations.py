@@ -2,12 +2,14 @@
 
 import datetime
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.apart import Apart
 from service.aside import aside
 from service.catalog.gpus import get_gpu
 from service.errors import AmbiguousName, BrokenRule, Fault, UnknownName
@@ -25,8 +27,10 @@ from service.prices.schemas import Rate
 from service.prices.snapshots import Snapshots
 from service.prices.table_schemas import ChoiceQuery, ImportAnswer, RateChoice, Revision, RevisionWrite
 from service.storage.audit import Actor
-from service.storage.idempotency import Answer, Doors, Once, act_once
+from service.storage.database import Database, unavailable
+from service.storage.idempotency import Answer, Doors, Once, Turns, act_once
 
+APART_BYTES = 262_144  # read in a tenth of a second; starting a process takes longer
 _MAX_FAULTS = 20
 # Who changes the table that comes with the release.
 _RELEASE = Actor(store.RELEASED_PROJECT_ID, None, "the release", None)
@@ -34,9 +38,24 @@ T = TypeVar("T")
 
 
 class Prices(Doors, frozen=True):
-    """What the decisions need: connections to read, transactions to write, whose turn it is, what is in memory."""
+    """What the decisions need: connections to read, transactions to write, whose turn it is, what is in memory, and
+    where large files are read."""
 
     snapshots: Snapshots
+    database_url: str
+    apart: Apart
+
+
+class FileImport(Struct, frozen=True):
+    """A file, how it is to be read, and what is to become of it."""
+
+    actor: Actor
+    name: str
+    body: bytes
+    options: ImportOptions
+    write: RevisionWrite
+    preconditions: Preconditions
+    once: Once | None
 
 
 class Content(Struct, frozen=True):
@@ -63,35 +82,26 @@ async def write_revision(
     return await _act_once(prices, once, prepare, effect)
 
 
-async def import_file(
-    prices: Prices,
-    actor: Actor,
-    name: str,
-    body: bytes,
-    options: ImportOptions,
-    write: RevisionWrite,
-    preconditions: Preconditions,
-    once: Once | None,
-) -> Answer:
-    """A file's rates become a revision. Read before anything is locked."""
-    store.refuse_released(name)
-
-    async def prepare() -> tuple[ImportOutcome, Content]:
-        return await aside(_read_file, body, options)
-
-    async def effect(connection: AsyncConnection, read: tuple[ImportOutcome, Content]) -> Answer:
-        outcome, content = read
-        revision, created = await store_content(connection, actor, name, write, content, preconditions)
-        return _answer(created, revision, encoded(ImportAnswer(created, False, revision, outcome.report)))
-
-    return await _act_once(prices, once, prepare, effect)
+async def import_file(prices: Prices, asked: FileImport) -> Answer:
+    """A file's rates become a revision. Read before anything is locked; a large file in a process of its own."""
+    store.refuse_released(asked.name)
+    if len(asked.body) < APART_BYTES:
+        answer = await _import_here(prices, asked)
+    elif asked.once is None:
+        answer = await prices.apart.run(_import_there, prices.database_url, asked)
+    else:
+        async with prices.turns.taken(asked.once.project_id, asked.once.key):
+            answer = await prices.apart.run(_import_there, prices.database_url, asked)
+    await prices.snapshots.refresh()
+    return answer
 
 
-async def try_file(name: str, body: bytes, options: ImportOptions) -> Answer:
+async def try_file(prices: Prices, name: str, body: bytes, options: ImportOptions) -> Answer:
     """The report of a file that would go into this table. Nothing is stored."""
     store.refuse_released(name)
-    outcome = await aside(read_rates, body, options)
-    return Answer(200, (), encoded(ImportAnswer(False, True, None, outcome.report)))
+    if len(body) < APART_BYTES:
+        return await aside(_report, body, options)
+    return await prices.apart.run(_report_there, body, options)
 
 
 async def store_content(
@@ -222,6 +232,44 @@ async def _act_once(
     answer = await act_once(prices, once, prepare, effect)
     await prices.snapshots.refresh()
     return answer
+
+
+async def _import_here(doors: Doors, asked: FileImport) -> Answer:
+    async def prepare() -> tuple[ImportOutcome, Content]:
+        return await aside(_read_file, asked.body, asked.options)
+
+    async def effect(connection: AsyncConnection, read: tuple[ImportOutcome, Content]) -> Answer:
+        outcome, content = read
+        revision, created = await store_content(
+            connection, asked.actor, asked.name, asked.write, content, asked.preconditions
+        )
+        return _answer(created, revision, encoded(ImportAnswer(created, False, revision, outcome.report)))
+
+    return await act_once(doors, asked.once, prepare, effect)
+
+
+async def _import_there(database_url: str, asked: FileImport) -> Answer:
+    """The same as the one work of a process."""
+    database = Database(database_url, pool_size=1)
+    doors = Doors(asynccontextmanager(database.reading), asynccontextmanager(database.writing), Turns())
+    try:
+        return await _import_here(doors, asked)
+    except Exception as error:
+        told = unavailable(error)
+        if told is None:
+            raise
+        raise told from error
+    finally:
+        await database.close()
+
+
+def _report(body: bytes, options: ImportOptions) -> Answer:
+    outcome = read_rates(body, options)
+    return Answer(200, (), encoded(ImportAnswer(False, True, None, outcome.report)))
+
+
+async def _report_there(body: bytes, options: ImportOptions) -> Answer:
+    return _report(body, options)
 
 
 def _read_file(body: bytes, options: ImportOptions) -> tuple[ImportOutcome, Content]:

@@ -18,7 +18,7 @@ from service.http.responses import JSON, Empty, Streamed
 from service.prices import operations, revision_store, store
 from service.prices.importers.own_csv import write_rates
 from service.prices.importers.schemas import MAX_BYTES
-from service.prices.operations import Prices
+from service.prices.operations import FileImport, Prices
 from service.prices.requests import (
     CSV_TYPE,
     PRIVATE,
@@ -184,14 +184,11 @@ async def import_prices(request: AnyRequest, name: Name, prices: NamedDependency
         head = await store.get_head(connection, project_of(request), read_name(name))
     options = options_of(asked, head.currency)
     if asked.dry_run:
-        return said(await operations.try_file(head.name, await request.body(), options))
+        return said(await operations.try_file(prices, head.name, await request.body(), options))
     once = await read_once(request)
     body, preconditions = await request.body(), read_preconditions(request)
-    return said(
-        await operations.import_file(
-            prices, actor_of(request), head.name, body, options, beside(asked), preconditions, once
-        )
-    )
+    given = FileImport(actor_of(request), head.name, body, options, beside(asked), preconditions, once)
+    return said(await operations.import_file(prices, given))
 
 
 @get(

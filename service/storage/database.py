@@ -21,6 +21,7 @@ class Database:
     """An engine and the two ways to use it. `writing` and `reading` are handlers' dependencies."""
 
     def __init__(self, url: str, *, pool_size: int) -> None:
+        self.url = url
         self.engine = create_engine(url, pool_size=pool_size)
         self._reader = self.engine.execution_options(**_AUTOCOMMIT)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import itertools
 import json
 import random
 import threading
@@ -76,6 +77,8 @@ class Client(threading.Thread):
         self.port = port
         self.random = random.Random(number)
         self.writes = writes
+        # No two writes of all clients ask for the same, because what is saved again as it was makes no new revision.
+        self.counts = itertools.count(1 + number, 1_000)
 
     def run(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -96,7 +99,7 @@ class Client(threading.Thread):
             older = self.random.randrange(1, latest)
             path, method, body = f"/v1/scenarios/{name}/revisions/{older}/restore", "POST", None
         else:
-            count = self.random.randrange(1, 100_000)
+            count = next(self.counts)
             sent = {"request": {"cluster": {"gpu_count": count}}, "labels": {"n": str(count % 7)}}
             path, method, body = f"/v1/scenarios/{name}", "PUT", json.dumps(sent)
         self.ledger.note(name, *self._ask(connection, method, path, body, headers))

@@ -1,12 +1,20 @@
 """Files to revisions over HTTP: all of it or none, a report on every row, and back again by export."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
-from service.prices.importers.schemas import MAX_BYTES
+from service.errors import Unavailable
+from service.http.conditional import Preconditions
+from service.prices.importers.schemas import MAX_BYTES, ImportOptions
+from service.prices.operations import APART_BYTES, FileImport, import_file
+from service.prices.table_schemas import RevisionWrite
+from service.storage.audit import Actor
 from tests.prices.rates import many, row
 
 URL = "/v1/price-tables/ours"
@@ -145,3 +153,48 @@ async def test_a_currency_that_is_not_the_tables_is_refused(table: httpx.AsyncCl
     answer = await table.post("/v1/price-tables/euro/imports", content=FILE, headers=CSV)
     assert answer.status_code == 201  # our own file names no currency: it is the table's
     assert answer.json()["revision"]["currency"] == "EUR"
+
+
+@pytest.fixture
+def large() -> bytes:
+    """A file that is read in a process of its own, each row an offer of its own."""
+    head, first, _ = FILE.splitlines(keepends=True)
+    return head + b"".join(first.replace(b"us-east-1", b"region-%d" % n) for n in range(APART_BYTES // len(first) + 1))
+
+
+async def test_a_large_file_is_read_elsewhere_and_answers_as_a_small_one(
+    table: httpx.AsyncClient, large: bytes
+) -> None:
+    rows = large.count(b"\n") - 1
+    tried = await send(table, large + BAD_ROW, "?dry_run=true")
+    assert (tried.status_code, tried.json()["report"]["rows"]["rejected"]) == (200, 1)
+    refused = await send(table, large + BAD_ROW)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, f"/{rows + 2}")
+    stale = await send(table, large, **{"If-Match": '"0-0"'})
+    assert stale.status_code == 412
+    assert (await table.get(URL)).json()["latest"] is None
+    first, second = await asyncio.gather(*(send(table, large, **{"Idempotency-Key": "large"}) for _ in range(2)))
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.content == second.content
+    assert first.json()["revision"]["rate_count"] == rows
+    choice = await table.get(f"{URL}/choice?gpu=h100-sxm-80gb&region=region-7")
+    assert choice.json()["revision_id"] == first.json()["revision"]["id"]  # it has been read before it was answered
+    assert (await send(table, large)).json()["created"] is False
+
+
+async def test_a_database_that_is_not_there_is_no_fault_of_a_large_file(
+    table: httpx.AsyncClient, large: bytes, tmp_path: Path
+) -> None:
+    app: Any = table._transport.app  # type: ignore[attr-defined]  # httpx names it so
+    prices = replace(app.state.prices, database_url=f"sqlite+aiosqlite:///{tmp_path}/none/none.db")
+    asked = FileImport(
+        Actor(1, None, "a test", None),
+        "ours",
+        large,
+        ImportOptions(),
+        RevisionWrite(rates=()),
+        Preconditions(None, None),
+        None,
+    )
+    with pytest.raises(Unavailable):
+        await import_file(prices, asked)

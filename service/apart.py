@@ -1,0 +1,85 @@
+"""Work that takes longer still, beside the requests: in a process of its own, which has its own interpreter.
+
+The child reads one job from its input, and that input stays open. When it ends, the parent is gone, and so is the child
+at once, in the middle of whatever transaction it was in.
+"""
+
+import asyncio
+import os
+import pickle
+import struct
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
+
+from service.errors import TraincostError, Unavailable
+
+T = TypeVar("T")
+
+_NICE = 5  # as in `aside`
+_LENGTH = struct.Struct("!Q")
+_CHILD = (sys.executable, "-P", "-c", "from service.apart import answer_one; answer_one()")
+
+
+class Apart:
+    """One such work at a time, so that their memory does not add up."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(1)
+
+    def __deepcopy__(self, _: object) -> Self:
+        """The framework copies its handlers with what they hold; this is shared, never copied."""
+        return self
+
+    async def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
+        """What a module's coroutine function makes of the arguments, in another process.
+
+        An error of ours is raised here; Unavailable if the child ends without a word. What goes back and forth is
+        pickled, which is safe because both ends are ours.
+        """
+        job = pickle.dumps((function, args), protocol=5)
+        pipe = asyncio.subprocess.PIPE
+        async with self._turn:
+            child = await asyncio.create_subprocess_exec(*_CHILD, stdin=pipe, stdout=pipe)
+            to_child, from_child = child.stdin, child.stdout
+            assert to_child is not None
+            assert from_child is not None
+            try:
+                to_child.write(_LENGTH.pack(len(job)))
+                to_child.write(job)
+                del job
+                answer = await from_child.read()
+            finally:  # whoever waited for it may have given up
+                if not from_child.at_eof():
+                    child.kill()
+                to_child.close()
+                await child.wait()
+        if not answer:
+            raise Unavailable("The process that did this ended before it was done. See what is there, and try again.")
+        result = pickle.loads(answer)  # noqa: S301  # our own child has written it
+        if isinstance(result, TraincostError):
+            raise result
+        return result  # type: ignore[no-any-return]  # the function's own
+
+
+def answer_one() -> None:
+    """The child: one job from standard input, its result or its error to standard output. Other errors end it."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever is printed on the way is no answer
+    if sys.platform == "linux":
+        os.nice(_NICE)
+    length = _LENGTH.unpack(sys.stdin.buffer.read(_LENGTH.size))[0]
+    function, args = pickle.loads(sys.stdin.buffer.read(length))  # noqa: S301  # our own parent has written it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        result = asyncio.run(function(*args))
+    except TraincostError as error:
+        result = error
+    with answers:
+        pickle.dump(result, answers, protocol=5)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read(1)
+    os._exit(1)
