@@ -28,8 +28,8 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 run: $(RUNTIME) ## Serve on SQLite at 127.0.0.1:8000, migrated
 	@$(BIN)/traincost serve --migrate
 
-test: $(DEV) ## Every test, on SQLite and on a PostgreSQL that it starts
-	$(BIN)/python -m pytest
+test: $(DEV) ## Every test, on every core, on SQLite and on PostgreSQLs that it starts
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 check: $(DEV) ## Format, lint, types, import contracts, drift of locks and of openapi.yaml
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""A file of the greatest size: how long it takes on one core, and how much memory."""
+"""A file of the greatest size: how much memory it takes. How long it takes is measured by `python -m bench prices`."""
 
 import subprocess
 import sys
@@ -7,7 +7,6 @@ from tests.support.server import ROOT
 
 # As many rows as are allowed, no two of them alike, in a process of its own whose peak is nobody else's.
 _SCRIPT = """
-import time
 from service.prices.importers import read_rates
 from service.prices.importers.schemas import MAX_ROWS, ImportOptions, Mapping
 
@@ -25,16 +24,15 @@ def megabytes():
 
 with open("/proc/self/clear_refs", "w") as clear:
     clear.write("5")
-before, began = megabytes(), time.process_time()
+before = megabytes()
 outcome = read_rates(data, options)
-print(outcome.report.rows.accepted, time.process_time() - began, megabytes() - before)
+print(outcome.report.rows.accepted, megabytes() - before)
 """
 
 
-def test_two_hundred_thousand_rows_take_less_than_ten_seconds_and_two_hundred_megabytes() -> None:
+def test_two_hundred_thousand_rows_take_less_than_two_hundred_megabytes() -> None:
     ended = subprocess.run([sys.executable, "-c", _SCRIPT], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    accepted, seconds, growth = ended.stdout.split()
+    accepted, growth = ended.stdout.split()
     assert int(accepted) == 200_000
-    assert float(seconds) < 10
     assert float(growth) < 200
