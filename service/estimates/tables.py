@@ -42,10 +42,10 @@ from service.prices.lookup import (
     age_days,
     change_days,
     choose,
+    doubts,
     gpu_hour_cost,
     rate_on,
     rate_segments,
-    stale_note,
 )
 from service.prices.schemas import GpuRate
 
@@ -291,7 +291,6 @@ def _made(held: Held, question: Question) -> Answered:
     )
     source = source_of(used.revision, rate.provider, rate.region, rate.source)
     offer = held.index.offer_with(rate)
-    stale = stale_note(rate, day, held.as_of)
     return Answered(
         rate,
         offer,
@@ -300,7 +299,7 @@ def _made(held: Held, question: Question) -> Answered:
         PricesUsed(used, None, None, None, None),
         source,
         _said(amount, currency, source),
-        (*(() if stale is None else (stale,)), *_committed(rate)),
+        (*doubts(rate, question, held.as_of), *_committed(rate)),
         bool(change_days(offer, day)),
     )
 

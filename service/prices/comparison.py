@@ -1,5 +1,6 @@
 """What changed between two revisions of a table, rate by rate: found by the database, paired here."""
 
+import datetime
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 from typing import Any
@@ -10,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.http.paging import count_key, read_cursor, text_key, write_cursor
 from service.money import Money, exact_arithmetic, number
-from service.prices.offers import decode_rate
+from service.prices.offers import decode_rate, start_of
 from service.prices.schemas import EgressRate, GpuRate, Rate
 from service.prices.table_schemas import Comparison, ComparisonQuery, RateChange, Revision
 from service.prices.tables import price_rates
@@ -25,8 +26,9 @@ async def compare_revisions(
 ) -> Comparison:
     """A page of what was added, removed or changed, in the order of the offers, and how much there is in all.
 
-    Rates that are the same to the byte are left out. Of what is left, an offer's old and new rates are paired, the
-    newest with the newest: a pair is a change, what finds no partner was added or removed.
+    Rates that are the same to the byte are left out. Of what is left, an offer's old and new rates are paired, those
+    that begin on the same day first, then the newest with the newest: a pair is a change, what finds no partner was
+    added or removed.
     """
     question = [before.id, after.id]
     first_key, skipped = "", 0
@@ -104,9 +106,15 @@ async def _count(connection: AsyncConnection, differing: CTE) -> tuple[int, int,
 
 
 def _paired(rows: list[Any]) -> Iterator[RateChange]:
-    """An offer's old rates with its new ones, the newest with the newest."""
+    """An offer's old rates with its new ones: those that begin on the same day, then the newest with the newest."""
     old, new = ([decode_rate(row.body) for row in rows if row.side == side] for side in (_BEFORE, _AFTER))
-    for before, after in zip_longest(old, new):
+    begun: dict[datetime.date, list[Rate]] = {}
+    for rate in reversed(new):
+        begun.setdefault(start_of(rate), []).append(rate)
+    pairs = [(rate, begun[start_of(rate)].pop()) for rate in old if begun.get(start_of(rate))]
+    paired = {id(rate) for pair in pairs for rate in pair}
+    left = ([rate for rate in side if id(rate) not in paired] for side in (old, new))
+    for before, after in [*pairs, *zip_longest(*left)]:
         if before is None:
             yield RateChange("added", None, after, (), None)
         elif after is None:

@@ -270,6 +270,30 @@ def stale_note(rate: Rate, as_of: datetime.date, read_on: datetime.date | None) 
     )
 
 
+def doubts(rate: GpuRate, question: Question, read_on: datetime.date | None) -> tuple[Note, ...]:
+    """Why the rate that answers may not be what will be paid."""
+    who = rate.provider
+    found = [] if (stale := stale_note(rate, question.as_of, read_on)) is None else [stale]
+    if rate.confidence == "low":
+        told = f"The table has little confidence in this price of {who} ({rate.note or rate.source}): check it."
+        found.append(Note("price_doubtful", "warning", told))
+    if _says_no_size(rate, question):
+        told = (
+            f"The offer of {who} does not say how many accelerators it holds: ask whether it can be had as a cluster."
+        )
+        found.append(Note("price_size_unstated", "warning", told))
+    if _says_no_region(rate, question):
+        told = f"The offer of {who} does not say in which regions it holds; no rate of {question.region} fits better."
+        found.append(Note("price_region_unstated", "warning", told))
+    if _has_empty_places(rate, question):
+        told = (
+            f"The offer of {who} holds {rate.gpu_count:g} accelerators, of which the last one or more would stand "
+            "empty; only those of the run are billed here."
+        )
+        found.append(Note("price_places_empty", "warning", told))
+    return tuple(found)
+
+
 def _node(accelerator_id: str, gpus_per_node: int | None) -> int:
     return gpus_per_node or GPUS_PER_NODE.get(accelerator_id, DEFAULT_GPUS_PER_NODE)
 
@@ -302,19 +326,30 @@ def _fits(rate: GpuRate, question: Question) -> bool:
     )
 
 
-def _rank(rate: GpuRate, question: Question) -> tuple[bool, bool, Decimal, str, str, str, str]:
+def _rank(rate: GpuRate, question: Question) -> tuple[bool, bool, bool, Decimal, str, str, str, str]:
     """Specific before general, then cheap before dear, then by name."""
-    elsewhere = question.region is not None and rate.region is None
-    empty_places = rate.gpu_count is not None and question.gpu_count % rate.gpu_count != 0
     return (
-        elsewhere,
-        empty_places,
+        _says_no_region(rate, question),
+        _has_empty_places(rate, question),
+        _says_no_size(rate, question),
         gpu_hour_cost(rate),
         rate.provider.casefold(),
         rate.region or "",
         rate.instance or "",
         rate.source,
     )
+
+
+def _says_no_region(rate: GpuRate, question: Question) -> bool:
+    return question.region is not None and rate.region is None
+
+
+def _says_no_size(rate: GpuRate, question: Question) -> bool:
+    return question.gpu_count > 1 and rate.gpu_count is None
+
+
+def _has_empty_places(rate: GpuRate, question: Question) -> bool:
+    return rate.gpu_count is not None and question.gpu_count % rate.gpu_count != 0
 
 
 def gpu_hour_cost(rate: GpuRate) -> Decimal:

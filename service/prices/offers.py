@@ -73,7 +73,8 @@ def start_of(rate: Rate) -> datetime.date:
 
 
 def offer_of(rate: Rate) -> tuple[Any, ...]:
-    """What makes rates the same offer; of these the newest replaces the older."""
+    """What makes rates the same offer; of these the newest replaces the older. A region lies in one country; where none
+    is stated, the country tells offers apart."""
     who = (rate.provider.casefold(), (rate.region or "").casefold())
     if isinstance(rate, StorageRate):
         return ("storage", *who, rate.storage_class, float(rate.tier_from_gb))
@@ -90,6 +91,7 @@ def offer_of(rate: Rate) -> tuple[Any, ...]:
         None if rate.term_months is None else float(rate.term_months),
         (rate.commitment or "").casefold(),
         bool(rate.upfront),
+        (rate.country or "") if rate.region is None else "",
     )
 
 

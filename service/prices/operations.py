@@ -19,7 +19,7 @@ from service.http.text import name_key
 from service.prices import revision_store, store
 from service.prices.importers.reading import read_rates
 from service.prices.importers.schemas import ImportOptions, ImportOutcome
-from service.prices.lookup import Question, age_days, choose, stale_note
+from service.prices.lookup import Question, age_days, choose, doubts
 from service.prices.offers import content_hash, decode_rate, in_order
 from service.prices.rate_store import insert_rates, read_bodies
 from service.prices.rules import broken_rule
@@ -152,7 +152,6 @@ async def choose_rate(prices: Prices, project_id: int, name: str, asked: ChoiceQ
         gpus_per_node=asked.gpus_per_node or None,
     )
     choice = choose(snapshot.index, question)
-    stale = stale_note(choice.rate, as_of, snapshot.as_of)
     return RateChoice(
         snapshot.table,
         snapshot.currency,
@@ -163,7 +162,7 @@ async def choose_rate(prices: Prices, project_id: int, name: str, asked: ChoiceQ
         age_days(choice.rate, as_of, snapshot.as_of),
         choice.candidate_count,
         choice.beaten,
-        () if stale is None else (stale,),
+        doubts(choice.rate, question, snapshot.as_of),
     )
 
 

@@ -48,7 +48,11 @@ async def list_rates(request: AnyRequest, name: Name, reader: NamedDependency[As
     """
     asked = _rates_query(request)
     revision = await store.get_revision(
-        reader, project_of(request), read_name(name), None if asked.revision is UNSET else asked.revision
+        reader,
+        project_of(request),
+        read_name(name),
+        None if asked.revision is UNSET else asked.revision,
+        ("query", "revision"),
     )
     accelerators = () if asked.gpu is UNSET else operations.accelerator_keys(asked.gpu)
     page = await rate_store.list_rates(reader, revision, asked, accelerators)
@@ -109,10 +113,11 @@ async def compare_price_revisions(
     What was added, removed or changed between them, with the change of the price in percent.
     """
     asked = _comparison_query(request)
-    to = await store.get_revision(reader, project_of(request), read_name(name), None if asked.to is UNSET else asked.to)
-    before = await store.get_revision(
-        reader, project_of(request), read_name(name), max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
-    )
+    project_id, table = project_of(request), read_name(name)
+    newer = None if asked.to is UNSET else asked.to
+    to = await store.get_revision(reader, project_id, table, newer, ("query", "to"))
+    older = max(to.number - 1, 1) if asked.from_ is UNSET else asked.from_
+    before = await store.get_revision(reader, project_id, table, older, ("query", "from"))
     found = await comparison.compare_revisions(reader, before, to, asked)
     return JSON(encoded(found), headers=(*PRIVATE, *next_link(request, found.next_cursor)))
 

@@ -85,7 +85,7 @@ class Filters(Struct, frozen=True):
             _folded(asked.region),
             None if asked.purchase is UNSET else asked.purchase,
             None if asked.gpu_count is UNSET else asked.gpu_count,
-            asked.kind if isinstance(asked, RateQuery) and asked.kind is not UNSET else None,
+            None if asked.kind is UNSET else asked.kind,
         )
 
     def conditions(self) -> list[ColumnElement[bool]]:

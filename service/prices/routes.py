@@ -135,13 +135,15 @@ async def patch_price_table(
         scope="prices:write", conditional="write", success="Deleted.", database=True, errors=("409", "422")
     ).as_opt(),
 )
-async def delete_price_table(request: AnyRequest, name: Name, writer: NamedDependency[AsyncConnection]) -> None:
+async def delete_price_table(request: AnyRequest, name: Name, prices: NamedDependency[Prices]) -> None:
     """Delete a price table.
 
     Needs If-Match; 409 while something uses it. Its name is free again, its revisions stay readable by their ids, and
     it can be restored.
     """
-    await store.delete_table(writer, actor_of(request), read_name(name), read_preconditions(request))
+    async with prices.begin() as connection:
+        await store.delete_table(connection, actor_of(request), read_name(name), read_preconditions(request))
+    await prices.snapshots.refresh()
 
 
 @post(
@@ -152,14 +154,14 @@ async def delete_price_table(request: AnyRequest, name: Name, writer: NamedDepen
         scope="prices:write", headers=("ETag",), success="Restored.", database=True, errors=("409", "422")
     ).as_opt(),
 )
-async def restore_price_table(
-    request: AnyRequest, name: Name, writer: NamedDependency[AsyncConnection]
-) -> JSON[PriceTable]:
+async def restore_price_table(request: AnyRequest, name: Name, prices: NamedDependency[Prices]) -> JSON[PriceTable]:
     """Restore a deleted price table.
 
     The one that was deleted last under this name, with all its revisions; 409 if the name is taken again.
     """
-    restored = await store.restore_table(writer, actor_of(request), read_name(name))
+    async with prices.begin() as connection:
+        restored = await store.restore_table(connection, actor_of(request), read_name(name))
+    await prices.snapshots.refresh()
     return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 

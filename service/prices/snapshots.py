@@ -87,7 +87,7 @@ class Snapshots:
             return found
         changes = self._changes
         async with self._connected() as connection:
-            wanted = await store.get_revision(connection, project_id, name, revision)
+            wanted = await store.get_revision(connection, project_id, name, revision, ("query", "revision"))
             found = await self._read_older(connection, project_id, wanted)
         if self._changes == changes:
             key = name_key(name)

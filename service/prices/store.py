@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired, Where
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
@@ -196,8 +196,14 @@ async def list_tables(connection: AsyncConnection, project_id: int, asked: Price
     return PriceTablePage(tuple(map(_summary, page)), cursor)
 
 
-async def get_revision(connection: AsyncConnection, project_id: int, name: str, number: int | None) -> Revision:
-    """A revision of a live table by number, or its newest; NotFound."""
+async def get_revision(
+    connection: AsyncConnection,
+    project_id: int,
+    name: str,
+    number: int | None,
+    asked_in: tuple[Where, str] = ("path", "number"),
+) -> Revision:
+    """A revision of a live table by number, or its newest; NotFound names the parameter that asked for it."""
     named = _named(project_id, name)
     found = await find_revision(connection, number, *_LIVE, _T.name_key == bindparam("key"), **named)
     if found is not None:
@@ -205,7 +211,7 @@ async def get_revision(connection: AsyncConnection, project_id: int, name: str, 
     await _get_row(connection, project_id, name)
     if number is None:
         raise NotFound.named("price table with a revision", name)
-    raise NotFound(f"{name!r} has no revision {number}.", (Fault("path", "number", "No such revision"),))
+    raise NotFound(f"{name!r} has no revision {number}.", (Fault(*asked_in, "No such revision"),))
 
 
 async def ensure_released(

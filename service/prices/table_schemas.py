@@ -145,6 +145,7 @@ class RevisionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     cursor: Cursor | UnsetType = UNSET
 
 
+KindFilter = Annotated[RateKind | UnsetType, Meta(description="Only of accelerators, storage or egress.")]
 GpuFilter = Annotated[
     QueryLine | UnsetType,
     Meta(description="Catalogue id, or a name: a generic one finds every accelerator that it fits."),
@@ -161,7 +162,7 @@ CountFilter = Annotated[
 class RateQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which rates of a table."""
 
-    kind: Annotated[RateKind | UnsetType, Meta(description="Only of accelerators, storage or egress.")] = UNSET
+    kind: KindFilter = UNSET
     gpu: GpuFilter = UNSET
     provider: ProviderFilter = UNSET
     region: RegionFilter = UNSET
@@ -234,6 +235,7 @@ class RateChoice(Struct, frozen=True):
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Of which rates."""
 
+    kind: KindFilter = UNSET
     gpu: GpuFilter = UNSET
     provider: ProviderFilter = UNSET
     region: RegionFilter = UNSET

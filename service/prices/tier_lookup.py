@@ -51,8 +51,10 @@ def _tiers(
 ) -> Tiers:
     by_region: dict[str, list[Rate]] = {}
     for offer in index.tier_offers(kind, provider, what):
-        for rate in holding_rates(offer, as_of)[:1]:
-            by_region.setdefault((rate.region or "").casefold(), []).append(rate)
+        holding = holding_rates(offer, as_of)
+        if holding:
+            cheapest = min(holding, key=lambda rate: (_gb_price(rate), rate.source))
+            by_region.setdefault((cheapest.region or "").casefold(), []).append(cheapest)
     if not by_region:
         providers = some_of(index.tier_providers(kind, what))
         raise BrokenRule.at(

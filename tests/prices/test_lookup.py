@@ -3,6 +3,7 @@
 import datetime
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from service.money import Money
 from service.prices.lookup import (
     age_days,
     choose,
+    doubts,
     gpu_hour_cost,
     holding_rates,
     price_segments,
@@ -90,6 +92,34 @@ def test_the_region_asked_for_goes_before_a_price_for_all_regions() -> None:
 def test_a_jurisdiction_keeps_others_out_and_the_unknown_too() -> None:
     index = indexed(gpu("1.00"), gpu("2.00", country="US", region="us"), gpu("3.00", country="DE", region="de"))
     assert price(choose(index, asked(country="DE")).rate) == "3.00"
+
+
+def test_where_no_region_is_stated_the_country_tells_offers_apart() -> None:
+    index = indexed(gpu("3.00", country="US", seen_on="2026-01-01"), gpu("2.00", country="DE", seen_on="2026-06-01"))
+    assert price(choose(index, asked(country="US")).rate) == "3.00"
+    assert price(choose(index, asked(country="DE")).rate) == "2.00"
+    assert choose(index, asked()).candidate_count == 2
+
+
+def test_offers_of_a_stated_size_go_before_those_of_none_even_if_dearer() -> None:
+    index = indexed(gpu("2.00", gpu_count=None), gpu("2.50", gpu_count=8))
+    assert price(choose(index, asked(gpu_count=512)).rate) == "2.50"
+    assert price(choose(index, asked(gpu_count=1)).rate) == "2.00"  # the other would stand mostly empty
+
+
+@pytest.mark.parametrize(
+    ("fields", "question", "code"),
+    [
+        ({"gpu_count": None}, {}, "price_size_unstated"),
+        ({"confidence": "low"}, {}, "price_doubtful"),
+        ({}, {"region": "eu-west-1"}, "price_region_unstated"),
+        ({}, {"gpu_count": 12}, "price_places_empty"),
+        ({"seen_on": "2026-01-01"}, {}, "price_stale"),
+    ],
+)
+def test_what_is_doubtful_about_a_rate_is_said(fields: dict[str, Any], question: dict[str, Any], code: str) -> None:
+    assert doubts(gpu(), asked(), TODAY) == ()
+    assert [note.code for note in doubts(gpu(**fields), asked(**question), TODAY)] == [code]
 
 
 def test_an_unknown_price_is_never_chosen_and_is_no_zero() -> None:
@@ -259,6 +289,12 @@ def test_tiers_are_absolute_boundaries() -> None:
         Tier(None, Decimal("0.05")),
     )
     assert tiered_cost(Decimal(200), tiers) == Decimal("9.00")
+
+
+def test_of_two_prices_for_one_tier_the_cheaper_counts() -> None:
+    for prices in (("0.09", "0.01"), ("0.01", "0.09")):
+        index = indexed(*(egress(price, source=f"source {n}") for n, price in enumerate(prices)))
+        assert egress_tiers(index, provider="aws", as_of=TODAY).tiers[0].price_per_gb == Decimal("0.01")
 
 
 def test_a_region_without_tiers_of_its_own_takes_those_for_all() -> None:

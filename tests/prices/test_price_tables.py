@@ -256,6 +256,18 @@ async def test_two_revisions_are_compared_rate_by_rate(stored_api: httpx.AsyncCl
     assert (nothing["added"], nothing["removed"], nothing["changed"], nothing["items"]) == (0, 0, 0, [])
 
 
+async def test_rates_that_begin_on_the_same_day_are_compared_with_each_other(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    await revise(stored_api, row("2.00", valid_from="2026-01-01"))
+    ended = row("2.00", valid_from="2026-01-01", valid_to="2026-09-01")
+    await revise(stored_api, ended, row("4.00", valid_from="2026-09-01"))
+    answer = (await stored_api.get(f"{URL}/comparison")).json()
+    assert (answer["added"], answer["removed"], answer["changed"]) == (1, 0, 1)
+    changed, added = answer["items"]
+    assert (changed["change"], changed["fields"], changed["percent"]) == ("changed", ["valid_to"], 0)
+    assert (added["change"], added["after"]["price_per_gpu_hour"]) == ("added", "4")
+
+
 async def test_a_comparison_is_paged_without_losing_a_change(stored_api: httpx.AsyncClient) -> None:
     await create(stored_api)
     hosts = [row(f"{n}", purchase="marketplace", provider=f"p{n % 3}") for n in range(1, 12)]
@@ -287,6 +299,46 @@ async def test_a_rate_has_a_history(stored_api: httpx.AsyncClient) -> None:
     first = await stored_api.get(f"{URL}/history?gpu=h100-sxm-80gb&limit=4")
     second = await stored_api.get(first.links["next"]["url"])
     assert len(first.json()["items"] + second.json()["items"]) == 6
+
+
+async def test_a_history_is_one_of_egress_too(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    tier = {"kind": "egress", "provider": "aws", "route": "internet", "source": "a test", "price_per_gb": "0.09"}
+    await revise(stored_api, row("1"), tier)
+    items = (await stored_api.get(f"{URL}/history?kind=egress")).json()["items"]
+    assert [item["rate"]["price_per_gb"] for item in items] == ["0.09"]
+
+
+async def test_a_deleted_table_prices_nothing_from_then_on(stored_api: httpx.AsyncClient) -> None:
+    await create(stored_api)
+    await revise(stored_api, row("1"))
+    body = {"cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 8}, "price": {"kind": "table", "table": "ours"}}
+    async with stored_api._transport.app.state.prices.snapshots.watched():  # type: ignore[attr-defined]
+        assert (await stored_api.post("/v1/estimates", json=body)).status_code == 200
+        etag = (await stored_api.get(URL)).headers["etag"]
+        assert (await stored_api.delete(URL, headers={"If-Match": etag})).status_code == 204
+        assert (await stored_api.post("/v1/estimates", json=body)).status_code == 422
+        assert (await stored_api.post(f"{URL}/restore")).status_code == 200
+        assert (await stored_api.post("/v1/estimates", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("rates?revision=99", "revision"),
+        ("choice?gpu=h100-sxm-80gb&revision=99", "revision"),
+        ("comparison?to=99", "to"),
+        ("comparison?from=99", "from"),
+    ],
+)
+async def test_a_revision_that_is_not_there_is_said_of_its_parameter(
+    stored_api: httpx.AsyncClient, query: str, parameter: str
+) -> None:
+    await create(stored_api)
+    await revise(stored_api, row("1"))
+    answer = await stored_api.get(f"{URL}/{query}")
+    assert answer.status_code == 404
+    assert answer.json()["errors"][0] == {"in": "query", "pointer": parameter, "message": "No such revision"}
 
 
 async def test_a_name_of_no_accelerator_is_kept_and_found(stored_api: httpx.AsyncClient) -> None:
