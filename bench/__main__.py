@@ -14,14 +14,18 @@ from bench.prices import measure_prices, told
 from bench.rounds import Contender, Goal, Report, compare_answers, measure, say
 from bench.servers import Server, output_of, take_cores
 from bench.traffic import (
+    SCENARIOS,
+    Replacements,
     detailed_exchanges,
     estimate_exchanges,
+    same_apart_from_times,
     scenario_reads,
     scenario_writes,
     table_exchanges,
     unusual_exchanges,
     usual_answer,
 )
+from bench.writes import check_refusals, check_rows, ids_of_scenarios
 from service.prices.default import seed_default_table
 from service.storage.schema import migrate
 from tests.support.postgres import Postgres
@@ -29,6 +33,7 @@ from tests.support.postgres import Postgres
 _SERVICE = "service.app:create_app"
 _NO_DATABASE = "sqlite+aiosqlite:///never-opened.db"  # estimates store nothing, and a file is made when first used
 _PARTS = ("estimates", "tables", "scenarios", "detailed", "prices")
+_COMPARED_WRITES = 2 * SCENARIOS
 
 
 def main() -> None:
@@ -44,6 +49,7 @@ def main() -> None:
         reports.append(measure_tables(for_servers, options.rounds, options.seconds))
     if options.part in (None, "scenarios"):
         reports.append(measure_scenarios(for_servers, options.rounds, options.seconds))
+        reports.append(measure_writes(for_servers, options.rounds, options.seconds))
     checks: list[Check] = []
     if options.part in (None, "detailed"):
         reports.append(measure_detailed(for_servers, options.rounds, options.seconds))
@@ -118,6 +124,38 @@ def measure_scenarios(core: int, rounds: int, seconds: float) -> Report:
         return measure("scenarios", contenders, [Goal("(iv)", "(iv peer)", 1.5)], rounds, seconds)
 
 
+def measure_writes(core: int, rounds: int, seconds: float) -> Report:
+    """The same scenarios replaced, each time by a new revision: us, and FastAPI with the ORM, each on a database of its
+    own, which is looked through afterwards."""
+    with ExitStack() as stack:
+        postgres = Postgres()
+        stack.callback(postgres.close)
+        url = postgres.new_database()
+        asyncio.run(migrate(url))
+        with Server(_SERVICE, core, factory=True, database_url=url) as service:
+            _store_scenarios(service)
+        peer_url = postgres.new_database(template=url.rpartition("/")[2])
+        service = stack.enter_context(Server(_SERVICE, core, factory=True, database_url=url))
+        peer = stack.enter_context(Server("bench.fastapi_scenarios:app", core, database_url=peer_url))
+        replacements = Replacements(asyncio.run(ids_of_scenarios(url)))
+        for server in (service, peer):
+            check_refusals(server)
+            compare_answers(server, replacements, _COMPARED_WRITES, same_apart_from_times)
+        say(f"writes: the service and FastAPI say the same to {_COMPARED_WRITES} replacements, and refuse the same")
+        contenders = [
+            Contender(key, title, server, replacements, _COMPARED_WRITES, same_apart_from_times)
+            for key, title, server in (
+                ("(iv put)", "PUT /v1/scenarios/{name}", service),
+                ("(iv put peer)", "the same in FastAPI with the ORM", peer),
+            )
+        ]
+        report = measure("writes", contenders, [Goal("(iv put)", "(iv put peer)", 1.2)], rounds, seconds)
+        for database, figures in zip((url, peer_url), report.figures, strict=True):
+            check_rows(database, replacements, _COMPARED_WRITES + figures.answered)
+        say("writes: every revision, label and line of the audit log is there")
+        return report
+
+
 def measure_detailed(core: int, rounds: int, seconds: float) -> Report:
     """A whole transformer estimate against the classic one, both of one server."""
     classic, detailed = estimate_exchanges(), detailed_exchanges()
@@ -142,10 +180,10 @@ def _told(report: Report) -> str:
     lines = [
         "",
         f"{report.part}: medians of {report.rounds} rounds of {report.seconds:g} s, {report.connections} connections",
-        f"{'':46}{'req/s':>8}{'p99 ms':>9}{'CPU us/req':>12}",
+        f"{'':50}{'req/s':>8}{'p99 ms':>9}{'CPU us/req':>12}",
     ]
     lines += [
-        f"{row.key:10}{row.title:36}{row.per_second:8.0f}{row.p99_ms:9.2f}{row.cpu_us:12.0f}" for row in report.figures
+        f"{row.key:14}{row.title:36}{row.per_second:8.0f}{row.p99_ms:9.2f}{row.cpu_us:12.0f}" for row in report.figures
     ]
     for ratio in report.ratios:
         goal = ratio.goal

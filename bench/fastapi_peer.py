@@ -6,7 +6,7 @@ catalogue are the service's: no measured request uses them.
 """
 
 import datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
@@ -49,6 +49,7 @@ DEFAULT_STORAGE = FixedAmount(kind="fixed", amount=Decimal(200))
 DEFAULT_EGRESS = FixedAmount(kind="fixed", amount=Decimal(150))
 DEFAULT_EFFICIENCY_PERCENT = 80.0
 HUNDRED = Decimal(100)
+FIFTEEN_DIGITS = Context(prec=15, rounding=ROUND_HALF_UP)
 
 app = FastAPI()
 
@@ -63,7 +64,7 @@ async def create_estimate(request: EstimateRequest) -> Estimate:
 
 def number(value: Decimal) -> float:
     """At most 15 significant digits, as the service answers."""
-    return float(f"{value:.15g}")
+    return float(FIFTEEN_DIGITS.plus(value))
 
 
 def estimate(request: EstimateRequest) -> Estimate:

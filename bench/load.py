@@ -7,7 +7,7 @@ the HTTP/1.1 that these servers answer (keep-alive, Content-Length), and only to
 import asyncio
 import gc
 import time
-from typing import cast
+from typing import Protocol, cast
 
 import uvloop
 from msgspec import Struct
@@ -31,6 +31,35 @@ class Exchange(Struct, frozen=True):
     answer: bytes
 
 
+class Requests(Protocol):
+    """What is sent, by its place: a list, or something that makes each request when its turn comes."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> bytes: ...
+
+
+class Exchanges(Protocol):
+    """The same with the answers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> Exchange: ...
+
+
+class RequestsOf:
+    """The requests of exchanges."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        self._exchanges = exchanges
+
+    def __len__(self) -> int:
+        return len(self._exchanges)
+
+    def __getitem__(self, place: int, /) -> bytes:
+        return self._exchanges[place].request
+
+
 class Slice(Struct, frozen=True):
     """What one slice of load saw. `samples` pairs the place of a request with the body of its answer."""
 
@@ -49,16 +78,17 @@ class Slice(Struct, frozen=True):
 
 def run_load(
     port: int,
-    requests: list[bytes],
+    requests: Requests,
     *,
+    first: int = 0,
     seconds: float = 60,
     count: int = MAX_REQUESTS,
     sample_every: int = 64,
     status: int = 200,
     connections: int = CONNECTIONS,
 ) -> Slice:
-    """Send requests in their order, over and over, until the time or the count is over."""
-    pacer = _Pacer(requests, seconds, min(count, MAX_REQUESTS), sample_every, status)
+    """Send requests in their order from the first on, over and over, until the time or the count is over."""
+    pacer = _Pacer(requests, first, seconds, min(count, MAX_REQUESTS), sample_every, status)
     gc.collect()
     gc.disable()  # a collection here would be a pause that the server is not to blame for
     try:
@@ -81,8 +111,11 @@ def run_load(
 class _Pacer:
     """What the connections of one slice share: whose turn it is, and what came back."""
 
-    def __init__(self, requests: list[bytes], seconds: float, count: int, sample_every: int, status: int) -> None:
+    def __init__(
+        self, requests: Requests, place: int, seconds: float, count: int, sample_every: int, status: int
+    ) -> None:
         self.requests = requests
+        self.place = place
         self.count = count
         self.sample_every = sample_every
         self.status = b"%d" % status
@@ -102,7 +135,7 @@ class _Pacer:
         """The place of the request to send now; None when the slice is over."""
         if self.sent >= self.count or now >= self.deadline or self.fault is not None:
             return None
-        index = self.sent % len(self.requests)
+        index = (self.place + self.sent) % len(self.requests)
         self.sent += 1
         return index
 

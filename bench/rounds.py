@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from bench.load import CONNECTIONS, Exchange, LoadError, Slice, run_load
+from bench.load import CONNECTIONS, Exchanges, LoadError, RequestsOf, Slice, run_load
 from bench.servers import Server
 from bench.traffic import same_json
 
@@ -14,12 +14,15 @@ _WARM_UP_SECONDS = 1.0
 
 
 class Contender(Struct, frozen=True):
-    """A server and what it is asked; the answers that must come back stand beside the requests."""
+    """A server and what it is asked; the answers that must come back stand beside the requests. `first` of them is
+    asked first, and each slice goes on where the last one ended."""
 
     key: str
     title: str
     server: Server
-    exchanges: list[Exchange]
+    exchanges: Exchanges
+    first: int = 0
+    same: Callable[[bytes, bytes], bool] = same_json
 
 
 class Goal(Struct, frozen=True):
@@ -31,10 +34,11 @@ class Goal(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """One contender over all rounds: medians."""
+    """One contender over all rounds: medians, and how often it answered, the warm-up included."""
 
     key: str
     title: str
+    answered: int
     per_second: float
     p99_ms: float
     cpu_us: float
@@ -62,6 +66,7 @@ class Report(Struct, frozen=True):
 
 
 class _Measured(Struct, frozen=True):
+    answered: int
     per_second: float
     p99_ms: float
     cpu_us: float
@@ -69,29 +74,39 @@ class _Measured(Struct, frozen=True):
 
 def measure(part: str, contenders: Sequence[Contender], goals: Sequence[Goal], rounds: int, seconds: float) -> Report:
     """Warm each up with every answer compared, then load them in turn."""
-    for contender in contenders:
-        _load(contender, _WARM_UP_SECONDS, sample_every=1)
+    answered = {
+        contender.key: _load(contender, contender.first, _WARM_UP_SECONDS, sample_every=1).answered
+        for contender in contenders
+    }
     taken: dict[str, list[_Measured]] = {contender.key: [] for contender in contenders}
     for number in range(rounds):
         # Back and forth, so that none always follows the same one.
         for contender in contenders if number % 2 == 0 else reversed(contenders):
-            taken[contender.key].append(_load(contender, seconds, sample_every=64))
-        told = "  ".join(f"{key} {measured[-1].per_second:.0f}" for key, measured in taken.items())
+            measured = _load(contender, contender.first + answered[contender.key], seconds, sample_every=64)
+            taken[contender.key].append(measured)
+            answered[contender.key] += measured.answered
+        told = "  ".join(f"{key} {each[-1].per_second:.0f}" for key, each in taken.items())
         say(f"{part}, round {number + 1} of {rounds}: {told} req/s")
     return Report(
         part=part,
         rounds=rounds,
         seconds=seconds,
         connections=CONNECTIONS,
-        figures=[_figures(contender, taken[contender.key]) for contender in contenders],
+        figures=[_figures(contender, answered[contender.key], taken[contender.key]) for contender in contenders],
         ratios=[_ratio(goal, taken) for goal in goals],
     )
 
 
-def compare_answers(server: Server, exchanges: list[Exchange]) -> None:
-    """Ask each request once; LoadError where an answer does not say what it must."""
-    asked = run_load(server.port, [exchange.request for exchange in exchanges], count=len(exchanges), sample_every=1)
-    _check(asked, exchanges)
+def compare_answers(
+    server: Server,
+    exchanges: Exchanges,
+    count: int | None = None,
+    same: Callable[[bytes, bytes], bool] = same_json,
+) -> None:
+    """Ask each request once, or so many; LoadError where an answer does not say what it must."""
+    wanted = len(exchanges) if count is None else count
+    asked = run_load(server.port, RequestsOf(exchanges), count=wanted, sample_every=1)
+    _check(asked, exchanges, same)
 
 
 def say(line: str) -> None:
@@ -99,33 +114,35 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _load(contender: Contender, seconds: float, sample_every: int) -> _Measured:
+def _load(contender: Contender, first: int, seconds: float, sample_every: int) -> _Measured:
     before = contender.server.cpu_seconds()
     slice_ = run_load(
         contender.server.port,
-        [exchange.request for exchange in contender.exchanges],
+        RequestsOf(contender.exchanges),
+        first=first,
         seconds=seconds,
         sample_every=sample_every,
     )
     cpu_seconds = contender.server.cpu_seconds() - before
-    _check(slice_, contender.exchanges)
-    return _Measured(slice_.per_second, slice_.p99_ms, cpu_seconds * 1e6 / slice_.answered)
+    _check(slice_, contender.exchanges, contender.same)
+    return _Measured(slice_.answered, slice_.per_second, slice_.p99_ms, cpu_seconds * 1e6 / slice_.answered)
 
 
-def _check(slice_: Slice, exchanges: list[Exchange]) -> None:
+def _check(slice_: Slice, exchanges: Exchanges, same: Callable[[bytes, bytes], bool]) -> None:
     for index, body in slice_.samples:
-        if not same_json(body, exchanges[index].answer):
+        if not same(body, exchanges[index].answer):
             request = exchanges[index].request.decode()
             raise LoadError(f"{request}\nwas answered\n{body.decode()}\nnot\n{exchanges[index].answer.decode()}")
 
 
-def _figures(contender: Contender, taken: list[_Measured]) -> Figures:
+def _figures(contender: Contender, answered: int, taken: list[_Measured]) -> Figures:
     def median(figure: Callable[[_Measured], float]) -> float:
         return statistics.median(map(figure, taken))
 
     return Figures(
         contender.key,
         contender.title,
+        answered=answered,
         per_second=median(lambda measured: measured.per_second),
         p99_ms=median(lambda measured: measured.p99_ms),
         cpu_us=median(lambda measured: measured.cpu_us),

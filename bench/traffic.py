@@ -1,8 +1,12 @@
 """What is asked and what must be answered: seeded, and all different, so that no answer can be remembered."""
 
+import datetime
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from bench.load import HOST, Exchange
 from bench.workloads import decoder, full_bodies
@@ -13,6 +17,8 @@ from tests.support.tables import InMemory, list_prices
 SEED = 20270104
 ESTIMATES = 3000
 SCENARIOS = 1000
+_TURNS = 4  # so many different requests for each scenario, one after the other
+_FOREVER = 10**9
 _PRICED = ("h100-sxm-80gb", "h200-sxm-141gb", "a100-sxm-80gb", "b200-sxm-180gb", "l40s-48gb")  # by several providers
 
 # Beyond the seven values: what answers must agree on as well before their speed is compared.
@@ -77,23 +83,74 @@ def unusual_exchanges() -> list[Exchange]:
 def scenario_writes() -> list[bytes]:
     """`PUT` of each scenario, as yet unknown."""
     pick = random.Random(SEED)
-    return [
-        _request(
-            "PUT",
-            _scenario_path(number),
-            {
-                "description": f"Run {number} of the second quarter: the base model on a longer context",
-                "labels": {"team": pick.choice(["llm", "vision", "speech"]), "quarter": "2027-q2"},
-                "request": seven_values(pick),
-            },
-        )
-        for number in range(SCENARIOS)
-    ]
+    return [_request("PUT", scenario_path(number), _scenario_body(number, pick)) for number in range(SCENARIOS)]
+
+
+class _Replacement(Struct, frozen=True):
+    """A `PUT` without its tag, and the answer without its version."""
+
+    head: bytes
+    content: bytes
+    answer: bytes
+
+
+class Replacements:
+    """`PUT` over one scenario after the other, again and again, each on the version that the one before has made.
+
+    `ids` are those of the scenarios, all of version 1. Every request is another than the last for its scenario, so that
+    it makes a revision; every second one has other labels as well.
+    """
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        pick = random.Random(SEED + 1)
+        self._ids = ids
+        self._made = [_replacement(number, turn, pick) for turn in range(_TURNS) for number in range(SCENARIOS)]
+
+    def __len__(self) -> int:
+        return _FOREVER
+
+    def __getitem__(self, place: int, /) -> Exchange:
+        made = self._made[place % len(self._made)]
+        version = place // SCENARIOS + 1
+        tag = b'%s\r\nIf-Match: "%d-%d"\r\n\r\n' % (made.head, self._ids[place % SCENARIOS], version)
+        told = b'%s, "version": %d, "revision": %d}' % (made.answer, version + 1, version + 1)
+        return Exchange(tag + made.content, told)
+
+
+def _replacement(number: int, turn: int, pick: random.Random) -> _Replacement:
+    body = _scenario_body(number, pick)
+    body["labels"]["quarter"] = f"2027-q{2 + turn // 2}"
+    body |= {"owner": "ml-infra@example.com", "note": f"As of review {turn + 1}"}
+    # What the request leaves open, each would keep in its own way.
+    body["request"]["cluster"]["gpus_per_node"] = 8
+    body["request"]["work"]["basis"] = "per_gpu"
+    body["request"]["price"] |= {"currency": "USD", "per": "gpu"}
+    head, _, content = _request("PUT", scenario_path(number), body).partition(b"\r\n\r\n")
+    asked = decoder.decode(json.dumps(body["request"]))
+    answer = estimate(asked)
+    told = {
+        "name": scenario_name(number),
+        **{key: body[key] for key in ("description", "labels", "owner")},
+        "request": json.loads(encoded(asked)),
+        "estimate": json.loads(encoded(answer)),
+        "model_version": answer.model_version,
+        "status": "draft",
+        **dict.fromkeys(("approved_revision", "cost_centre", "planned_start", "budget")),
+    }
+    return _Replacement(head, content, json.dumps(told).encode()[:-1])
+
+
+def _scenario_body(number: int, pick: random.Random) -> dict[str, Any]:
+    return {
+        "description": f"Run {number} of the second quarter: the base model on a longer context",
+        "labels": {"team": pick.choice(["llm", "vision", "speech"]), "quarter": "2027-q2"},
+        "request": seven_values(pick),
+    }
 
 
 def scenario_reads(answers: list[bytes]) -> list[Exchange]:
     """`GET` of each scenario in no order, given what the service answered when it was saved."""
-    reads = [Exchange(_request("GET", _scenario_path(number), None), answer) for number, answer in enumerate(answers)]
+    reads = [Exchange(_request("GET", scenario_path(number), None), answer) for number, answer in enumerate(answers)]
     random.Random(SEED).shuffle(reads)
     return reads
 
@@ -116,13 +173,26 @@ def same_json(one: bytes, other: bytes) -> bool:
     return one == other or json.loads(one) == json.loads(other)
 
 
+def same_apart_from_times(scenario: bytes, expected: bytes) -> bool:
+    """Whether a scenario is as expected, which says nothing of when it was written."""
+    told: dict[str, Any] = json.loads(scenario)
+    created_at, updated_at = (datetime.datetime.fromisoformat(told.pop(key)) for key in ("created_at", "updated_at"))
+    return created_at < updated_at and told == json.loads(expected)
+
+
 def _estimate_exchange(body: dict[str, Any], tables: InMemory | None = None) -> Exchange:
     answer = encoded(estimate(decoder.decode(json.dumps(body)), tables=tables))
     return Exchange(_request("POST", "/v1/estimates", body), answer)
 
 
-def _scenario_path(number: int) -> str:
-    return f"/v1/scenarios/run-{number:04}"
+def scenario_name(number: int) -> str:
+    """What a scenario is called."""
+    return f"run-{number:04}"
+
+
+def scenario_path(number: int) -> str:
+    """Where it is."""
+    return f"/v1/scenarios/{scenario_name(number)}"
 
 
 def _request(method: str, path: str, body: dict[str, Any] | None) -> bytes:
