@@ -350,7 +350,7 @@ async def _insert(
     )
     row = (await connection.execute(statement)).one()
     await add_revision(connection, actor, row.id, 1, answered.values)
-    await _write_labels(connection, actor.project_id, row.id, row.labels, before={})
+    await _write_labels(connection, actor.project_id, row)
     await _use_tables(connection, actor, row.id, answered.tables)
     made = stored(row, answered.values["request"], answered.values["estimate"], created=True)
     await record(connection, actor, "created", "scenario", row.name, after=hash_of(made.body))
@@ -380,8 +380,7 @@ async def _replace(
     if row.price_table is not None:
         await release_tables(connection, _USER, row.id)
     await _use_tables(connection, actor, row.id, answered.tables)
-    if "labels" in described:
-        await _write_labels(connection, actor.project_id, row.id, written.labels, before=row.labels)
+    await _write_labels(connection, actor.project_id, written, before=row)
     made = stored(written, values["request"], values["estimate"])
     before = hash_of(_whole(row).body)
     await record(connection, actor, action, "scenario", row.name, before=before, after=hash_of(made.body))
@@ -393,8 +392,7 @@ async def _describe(
 ) -> Stored:
     """The next version with the same revision."""
     written = await _write_head(connection, row, values)
-    if "labels" in values:
-        await _write_labels(connection, actor.project_id, row.id, written.labels, before=row.labels)
+    await _write_labels(connection, actor.project_id, written, before=row)
     changed = stored(written, row.request, row.estimate)
     after = None if action == "deleted" else hash_of(changed.body)
     await record(connection, actor, action, "scenario", row.name, before=hash_of(_whole(row).body), after=after)
@@ -419,18 +417,16 @@ async def _write_head(connection: AsyncConnection, row: AnyRow, values: dict[str
 
 
 async def _write_labels(
-    connection: AsyncConnection, project_id: int, scenario_id: int, labels: dict[str, str], *, before: dict[str, str]
+    connection: AsyncConnection, project_id: int, row: AnyRow, *, before: AnyRow | None = None
 ) -> None:
-    """The labels once more, as rows that an index finds."""
-    if labels == before:
+    """The labels once more, as rows that an index finds, if they or the owner beside them are others than before."""
+    if before is not None and (before.labels, before.owner) == (row.labels, row.owner):
         return
-    if before:
-        await connection.execute(delete(scenario_labels).where(scenario_labels.c.scenario_id == scenario_id))
-    if labels:
-        each = [
-            {"scenario_id": scenario_id, "project_id": project_id, "key": key, "value": value}
-            for key, value in labels.items()
-        ]
+    if before is not None and before.labels:
+        await connection.execute(delete(scenario_labels).where(scenario_labels.c.scenario_id == row.id))
+    if row.labels:
+        shared = {"scenario_id": row.id, "project_id": project_id, "name_key": name_key(row.name), "owner": row.owner}
+        each = [{**shared, "key": key, "value": value} for key, value in row.labels.items()]
         await connection.execute(insert(scenario_labels), each)
 
 

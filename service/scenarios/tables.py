@@ -97,6 +97,7 @@ scenario_revisions = Table(
     CheckConstraint("total >= 0", name="total_not_negative"),
 )
 
+# With the name and the owner of the scenario, so that those with a label are found in the order of a list.
 scenario_labels = Table(
     "scenario_labels",
     metadata,
@@ -104,7 +105,18 @@ scenario_labels = Table(
     Column("key", CodePointText, primary_key=True),
     Column("value", CodePointText, nullable=False),
     Column("project_id", BigInteger, nullable=False),
-    Index("ix_scenario_labels_project_id_key_value", "project_id", "key", "value", "scenario_id"),
+    Column("name_key", CodePointText, nullable=False),
+    Column("owner", CodePointText),
+    Index("ix_scenario_labels_project_id_key_value_name_key", "project_id", "key", "value", "name_key", "scenario_id"),
+    Index(
+        "ix_scenario_labels_project_id_key_value_owner_name_key",
+        "project_id",
+        "key",
+        "value",
+        "owner",
+        "name_key",
+        "scenario_id",
+    ),
 )
 
 scenario_shares = Table(

@@ -58,6 +58,8 @@ def create_engine(url: str, *, pool_size: int) -> AsyncEngine:
     if engine.dialect.name == "sqlite":
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine.sync_engine, "connect", _prepare_postgresql)
     return engine
 
 
@@ -77,6 +79,15 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _prepare_postgresql(connection: Any, _: Any) -> None:
+    """Each statement is planned for what it asks. After five times PostgreSQL would take one plan for all values, and
+    read every scenario of a label that many have where a page of them was asked for."""
+    cursor = connection.cursor()
+    cursor.execute("SET plan_cache_mode = force_custom_plan")
+    cursor.close()
+    connection.commit()
 
 
 def _begin_sqlite(connection: Any) -> None:

@@ -169,9 +169,9 @@ async def _check(url: str, known: list[Acknowledged]) -> int:
         assert answer.cost.total == sum(line.amount for line in answer.cost.lines)
         assert answer.cost.total * scale == row.total
     assert {row.name: row.lines for row in lines} == {head.name: head.version for head in heads.values()}
-    as_stored = {(label.scenario_id, label.key): label.value for label in labels}
+    as_stored = {(one.scenario_id, one.key): (one.value, one.name_key, one.owner) for one in labels}
     shown = {
-        (head.id, key): value
+        (head.id, key): (value, head.name_key, head.owner)
         for head in heads.values()
         for key, value in (json.loads(head.labels) if isinstance(head.labels, str) else head.labels).items()
     }

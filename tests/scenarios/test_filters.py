@@ -50,6 +50,10 @@ async def found(api: httpx.AsyncClient, **query: Any) -> list[str]:
         ({"label": "team:a:b"}, ["gamma"]),
         ({"label": "team:"}, []),
         ({"label": "q:2", "owner": "ann"}, ["alpha"]),
+        ({"label": "team:llm", "owner": "bob"}, ["beta"]),
+        ({"label": "team:llm", "sort": "-name"}, ["beta", "alpha"]),
+        ({"label": "team:llm", "sort": "total"}, ["beta", "alpha"]),
+        ({"label": "team:llm", "status": "draft", "q": "a"}, ["alpha"]),
         ({"currency": "EUR"}, ["gamma"]),
         ({"q": "50%_o"}, ["beta"]),
         ({"q": "SPRING"}, ["beta"]),
@@ -92,3 +96,20 @@ async def test_a_cursor_belongs_to_its_filters(filled: httpx.AsyncClient) -> Non
     cursor = (await filled.get("/v1/scenarios", params={"limit": 1, "owner": "ann"})).json()["next_cursor"]
     other = await filled.get("/v1/scenarios", params={"limit": 1, "owner": "bob", "cursor": cursor})
     assert other.status_code == 422
+
+
+async def test_a_label_is_found_with_whoever_owns_the_scenario_now(filled: httpx.AsyncClient) -> None:
+    changed = await filled.patch("/v1/scenarios/alpha", json={"owner": "cleo"}, headers={"If-Match": "*"})
+    assert changed.status_code == 200
+    assert await found(filled, label="team:llm", owner="ann") == []
+    assert await found(filled, label="team:llm", owner="cleo") == ["alpha"]
+    again = {"request": {"cluster": {"gpu_count": 3}}, "labels": {"team": "llm"}, "owner": "dora"}
+    assert (await filled.put("/v1/scenarios/alpha", json=again, headers={"If-Match": "*"})).status_code == 200
+    assert await found(filled, label="team:llm", owner="dora") == ["alpha"]
+
+
+async def test_a_deleted_scenario_is_found_by_its_label_once_it_is_back(filled: httpx.AsyncClient) -> None:
+    assert (await filled.delete("/v1/scenarios/alpha", headers={"If-Match": "*"})).status_code == 204
+    assert await found(filled, label="team:llm") == ["beta"]
+    assert (await filled.post("/v1/scenarios/alpha/restore")).status_code == 200
+    assert await found(filled, label="team:llm") == ["alpha", "beta"]

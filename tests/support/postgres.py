@@ -18,6 +18,7 @@ from typing import Any
 from tests.support.ports import free_port
 
 _START_SECONDS = 60
+_STOP_SECONDS = 120  # it writes everything down first
 
 
 def find_binaries() -> Path:
@@ -109,7 +110,7 @@ class Postgres:
         """Fast shutdown; the data stay."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(30)
+            self.process.wait(_STOP_SECONDS)
 
     def close(self) -> None:
         """Shut down and remove."""
