@@ -15,7 +15,7 @@ from msgspec import Struct
 from service.backtest.runs import PublishedRun
 from service.backtest.scores import BacktestScore
 from service.backtest.throughput import FLAT_MFU, GPUS_PER_NODE, found_layout, machine_of, usual_cluster
-from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops
+from service.catalog.gpus import get_gpu, memory_for_programs_gb, peak_tflops, slice_size
 from service.catalog.models import get_model
 from service.estimator.constants import find_kernel_efficiency
 from service.estimator.flops import billed_mfu, six_nd_flops
@@ -30,7 +30,7 @@ from service.estimator.reliability import (
 )
 from service.estimator.rework import Stops, hours_by_cause
 from service.estimator.search import Choices, searched_tokens_per_second_per_gpu
-from service.estimator.shapes import ModelShape
+from service.estimator.usual_shape import usual_shape
 from service.estimator.utilisation import (
     NARROW_PRECISIONS,
     OVERHEAD_PERCENT,
@@ -55,11 +55,6 @@ FULL_RECOMPUTE = 4 / 3
 
 ASSUMED_COUNT = 512
 ASSUMED_SEQUENCE_TOKENS = 2048
-ASSUMED_VOCABULARY = 50_304
-ASSUMED_HEAD_DIM = 128
-# Hidden over layers of GPT-3 175B and of most 7B models.
-ASSUMED_HIDDEN_PER_LAYER = 128
-_WIDE = 4096
 _SECONDS_PER_HOUR = 3600
 _TERA = 1e12
 
@@ -194,13 +189,15 @@ def _by_searched_layout(run: PublishedRun) -> _Forecast | None:
 def _regimes(run: PublishedRun, *, modelled: bool) -> tuple[Regime, ...]:
     """What of the run no published table covers."""
     gpu = None if run.accelerator_id is None else get_gpu(run.accelerator_id)
-    several_nodes = (run.accelerator_count or ASSUMED_COUNT) > _gpus_per_node(run)
+    joined = _gpus_per_node(run) if gpu is None else max(_gpus_per_node(run), slice_size(gpu))
+    several_nodes = (run.accelerator_count or ASSUMED_COUNT) > joined
     return regimes_of(
         kernels=None if gpu is None else find_kernel_efficiency(gpu.id, "bf16"),
         precision=run.precision,
         is_mixture=run.architecture == "moe",
         network_gbps=gpu.scale_out_gbps_per_gpu if gpu is not None and several_nodes else None,
         sequence_tokens=(run.sequence_tokens or ASSUMED_SEQUENCE_TOKENS) if modelled else None,
+        usual_parameters=None if modelled else run.active_parameters,
     )
 
 
@@ -217,35 +214,11 @@ def _workload(run: PublishedRun, count: int) -> Workload:
     """The run's shape from the catalogue, else a GPT of its size, with the batch that it says or the usual one."""
     length = run.sequence_tokens or ASSUMED_SEQUENCE_TOKENS
     batch = divisible_batch(run.global_batch_sequences or ASSUMED_BATCH_TOKENS / length, count)
-    shape = _usual_shape(run) if run.model_id is None else get_model(run.model_id).shape
+    if run.model_id is None:
+        shape = usual_shape(run.parameters, run.layers, run.hidden)
+    else:
+        shape = get_model(run.model_id).shape
     return workload_of(shape, length, batch)
-
-
-def _usual_shape(run: PublishedRun) -> ModelShape:
-    """A GPT of the run's size: its layers and width if stated, else usual ones; the feed-forward width makes up
-    the parameters."""
-    hidden = run.hidden or _usual_hidden(run.parameters)
-    layers = run.layers or max(1, round(hidden / ASSUMED_HIDDEN_PER_LAYER))
-    heads = max(1, hidden // ASSUMED_HEAD_DIM)
-    in_layers = run.parameters - ASSUMED_VOCABULARY * hidden
-    feed_forward = in_layers / layers - 4 * hidden * heads * ASSUMED_HEAD_DIM
-    width = max(hidden, feed_forward / (2 * hidden))
-    return ModelShape(
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        head_dim=ASSUMED_HEAD_DIM,
-        ffn_hidden=ASSUMED_HEAD_DIM * max(1, round(width / ASSUMED_HEAD_DIM)),
-        ffn_matrices=2,
-        vocabulary=ASSUMED_VOCABULARY,
-    )
-
-
-def _usual_hidden(parameters: int) -> int:
-    """N = 12 L h^2 at the usual proportions (Kaplan et al. 2020, section 2.1), in four heads or eight at a time."""
-    hidden = math.cbrt(ASSUMED_HIDDEN_PER_LAYER * parameters / 12)
-    together = ASSUMED_HEAD_DIM * (4 if hidden < _WIDE else 8)
-    return together * max(1, round(hidden / together))
 
 
 def _step_hours(run: PublishedRun, mfu: float, peak: float) -> float:

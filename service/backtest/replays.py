@@ -44,6 +44,7 @@ from service.backtest.throughput import (
     with_source_held_out,
 )
 
+PRIOR_ALONE = "family's prior alone"
 Baselines = tuple[tuple[str, tuple[BacktestScore, ...]], ...]
 
 
@@ -174,6 +175,11 @@ def mttf() -> Replay:
     )
 
 
+def prior_alone(part: Replay) -> tuple[BacktestScore, ...]:
+    """The same GPU-hours, had nothing been known but the size."""
+    return dict(part.beside)[PRIOR_ALONE]
+
+
 def lost(part: Replay) -> Replay:
     """The same replay in percent of the time lost."""
     return Replay(
@@ -220,7 +226,7 @@ def _hours(name: str, scores: Iterable[BacktestScore]) -> Replay:
         unpredicted=(),
         scores=kept,
         baselines=_baselines(flat, family),
-        beside=(("family's prior alone", tuple(predicted_hours(runs, "prior"))),),
+        beside=((PRIOR_ALONE, tuple(predicted_hours(runs, "prior"))),),
     )
 
 

@@ -50,6 +50,8 @@ _VENDOR_WORDS: dict[Vendor, frozenset[str]] = {
 }
 _FORM_WORDS = frozenset({"sxm", "pcie", "nvl", "nvl72", "oam"})
 _NOISE_WORDS = frozenset({"accelerator", "core", "edition", "generation", "gpu", "tensor"})
+# Its torus joins a whole pod: the file says how many chips, and where that was read.
+_BUILT_IN_NETWORK = "ICI"
 _IN_BRACKETS = re.compile(r"\([^)]*\)")
 
 
@@ -114,6 +116,12 @@ def peak_tflops(gpu: Accelerator, precision: Precision) -> float | None:
 def memory_for_programs_gb(gpu: Accelerator) -> float:
     """Usable memory where it is published, else physical, in decimal GB."""
     return gpu.memory_gb if gpu.usable_memory_gb is None else gpu.usable_memory_gb
+
+
+def slice_size(gpu: Accelerator) -> int:
+    """How many exchange over ICI, the network that is built into TPUs, and not over the data centre's; 1 elsewhere."""
+    joined = gpu.scale_up_interconnect is not None and gpu.scale_up_interconnect.startswith(_BUILT_IN_NETWORK)
+    return (gpu.scale_up_domain_size or 1) if joined else 1
 
 
 def _mentions(gpu: Accelerator, part: str) -> bool:

@@ -160,6 +160,27 @@ def test_a_goal_is_reached_or_missed_by_something(told: BacktestReport) -> None:
         assert goal.reached == (goal.missed_by == 0)
 
 
+def test_the_coverage_of_the_prior_alone_is_a_goal_reached_or_missed(told: BacktestReport) -> None:
+    names = [goal.name for goal in told.goals if "family's prior alone: P10-P90 holds" in goal.name]
+    assert len(names) == 4
+    lines_of = {section.name: {line.name: line.summary for line in section.lines} for section in told.sections}
+    for name in names:
+        section = name.split(", family's")[0]
+        coverage = lines_of[section]["family's prior alone"].coverage
+        assert coverage is not None
+        assert f"holds {coverage.inside} of {coverage.rows}," in name
+
+
+def test_the_prior_of_the_h100_is_not_rejected_by_its_dense_runs_in_bf16() -> None:
+    # 2 of 9 were held by what the H100's 18 rows of two sources had made of it.
+    runs = [run for run in load_published_runs() if run.architecture == "dense" and run.precision == "bf16"]
+    h100 = [run for run in runs if run.accelerator_id is not None and run.accelerator_id.startswith("h100")]
+    coverage = summarised(predicted_hours(h100, "prior")).coverage
+    assert coverage is not None
+    assert coverage.rows == 9
+    assert coverage.chance >= 0.05
+
+
 def test_the_report_is_the_same_every_time(told: BacktestReport) -> None:
     """Another process, with another order of hashes, prints the same bytes."""
     environment = {**os.environ, "PYTHONHASHSEED": "7"}

@@ -35,7 +35,7 @@ from bench.refit_spreads import (
 from service.backtest.runs import HeldOutRow, load_held_out, load_layoutless, load_throughput
 from service.backtest.throughput import from_one_point, modelled, with_source_held_out
 from service.estimator.constants import SIGMA_LN_LAYOUT_GIVEN, SIGMA_LN_ONE_POINT
-from service.estimator.utilisation import LOW_PRECISION_BY_SOURCE, P90_SIGMAS, family_prior
+from service.estimator.utilisation import LOW_PRECISION_BY_SOURCE, P90_SIGMAS, PRIOR_ROWS, Family, family_prior
 
 ROWS = load_throughput()
 FEW = [row for row in ROWS if row.source_id in ("korthikanti-2022", "llama-3-2024", "megascale-2024")]
@@ -128,6 +128,21 @@ def test_the_usual_mfu_of_the_a100_holds_80_percent_of_its_sources() -> None:
         source: [abs(math.log(mfu / prior.mfu)) for mfu in mfus] for source, mfus in usual_mfus(ROWS, "a100").items()
     }
     assert calibrated_sigma_ln(off) <= prior.sigma_ln < calibrated_sigma_ln(off) + 0.01
+
+
+def test_a_prior_says_how_many_rows_it_rests_on() -> None:
+    for family, told in PRIOR_ROWS.items():
+        groups = usual_mfus(ROWS, family)
+        assert (sum(map(len, groups.values())), len(groups)) == told
+        assert "{} rows of {} sources".format(*told) in family_prior(family).source
+
+
+def test_no_prior_is_narrower_than_the_only_one_that_seven_sources_show() -> None:
+    families: tuple[Family, ...] = ("a100", "h100", "blackwell", "tpu", "other")
+    least = family_prior("a100").sigma_ln
+    for family in families:
+        for one_node in (False, True):
+            assert family_prior(family, one_node).sigma_ln == pytest.approx(least)
 
 
 def test_what_fp8_gains_is_what_the_rows_of_each_source_say() -> None:
