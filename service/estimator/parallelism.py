@@ -13,6 +13,10 @@ from service.estimator.shapes import ModelShape, head_dim_of, kv_heads_of
 
 # A batch that nobody gave: about 4M tokens, as most runs of 2023 and 2024 had; assumed.
 ASSUMED_BATCH_TOKENS = 4_194_304
+# It grows with the count beyond 4096 GPUs: published steps of many GPUs have about as many tokens for each (Llama 3
+# 405B 16M on 16,384, arXiv 2407.21783; MegaScale 12.6M on 12,288, arXiv 2402.15627; the Megatron-LM README 4.7M on
+# 4,608).
+_ASSUMED_TOKENS_PER_GPU = 1024
 LEAST_BATCH_PARTS = 4
 
 Degree = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -48,6 +52,11 @@ def workload_of(shape: ModelShape, sequence_length: int, global_batch_sequences:
         sequence_length=sequence_length,
         global_batch_sequences=global_batch_sequences,
     )
+
+
+def usual_batch_sequences(sequence_length: int, gpu_count: int) -> float:
+    """The sequences of a batch that nobody gave, still to be put into equal parts."""
+    return max(ASSUMED_BATCH_TOKENS, _ASSUMED_TOKENS_PER_GPU * gpu_count) / sequence_length
 
 
 def divisible_batch(sequences: float, gpu_count: int) -> int:

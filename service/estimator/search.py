@@ -23,12 +23,14 @@ from service.estimator.constants import SEARCHED_THROUGHPUT_FACTOR, SHIPPED, Ste
 from service.estimator.parallelism import (
     Layout,
     Workload,
+    divisible_batch,
     divisors,
     fits_heads,
     fits_width,
     microbatches,
     nearest_of,
     splits_evenly,
+    usual_batch_sequences,
 )
 from service.estimator.pipeline import pipeline_seconds
 from service.estimator.step import (
@@ -266,8 +268,12 @@ def _no_split(workload: Workload, machine: Machine, gpu_count: int, choices: Cho
             f"No layout of those allowed splits {workload.heads} heads, {workload.kv_heads} key-value heads, a "
             f"feed-forward width of {workload.ffn_hidden} and {workload.layers} layers; 1 always does",
         )
+    usual = divisible_batch(usual_batch_sequences(workload.sequence_length, gpu_count), gpu_count)
+    replicas = {tensor * pipeline * choices.given.context for tensor, pipeline in _replicas(workload, machine, choices)}
+    divides = any(gpu_count % size == 0 and usual % (gpu_count // size) == 0 for size in replicas)
+    or_batch = f", or a batch of {usual} sequences, as is usual for so many" if divides else ""
     return BrokenRule.at(
         "/cluster/gpu_count",
         f"No layout of those allowed uses {gpu_count} GPUs for a batch of {batch} sequences; "
-        f"{nearest_of(counts, gpu_count)} would work",
+        f"{nearest_of(counts, gpu_count)} would work{or_batch}",
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from service.errors import BrokenRule
 from service.estimator.parallelism import (
@@ -236,9 +237,14 @@ def test_where_no_count_divides_the_nearest_are_named() -> None:
         find_fastest_layout(a_workload(), H100, 23, lambda layout: True)
     (fault,) = refused.value.faults
     assert fault.pointer == "/cluster/gpu_count"
-    assert fault.message == ("No layout of those allowed uses 23 GPUs for a batch of 64 sequences; 20 or 32 would work")
+    told = (
+        "No layout of those allowed uses 23 GPUs for a batch of 64 sequences; 20 or 32 would work, or a batch of 2047"
+    )
+    assert fault.message == f"{told} sequences, as is usual for so many"
     for gpu_count in (20, 32):
         assert find_fastest_layout(a_workload(), H100, gpu_count, lambda layout: True) is not None
+    with_batch = structs.replace(a_workload(), global_batch_sequences=2047)
+    assert find_fastest_layout(with_batch, H100, 23, lambda layout: True) is not None
 
 
 def test_where_no_allowed_split_divides_the_model_that_is_said() -> None:
