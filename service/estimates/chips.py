@@ -1,23 +1,25 @@
 """The accelerator of a request in numbers: peaks, memory, links and kernels, each unknown where nobody publishes it."""
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from service.catalog.gpus import get_rentable_gpu, load_gpus, memory_for_programs_gb, peak_tflops
+from service.catalog.gpus import get_rentable_gpu, load_gpus, memory_for_programs_gb, peak_tflops, slice_size
 from service.catalog.interconnects import get_interconnect
-from service.catalog.schemas import Accelerator, Precision
+from service.catalog.schemas import Accelerator, Interconnect, Precision
 from service.errors import BrokenRule
 from service.estimates.record import Record
 from service.estimates.schemas import Cluster, CustomGpu
 from service.estimator import advice
-from service.estimator.constants import KernelEfficiency, find_kernel_efficiency
+from service.estimator.constants import KernelEfficiency, assumed_kernels, find_kernel_efficiency
 from service.estimator.inputs import DEFAULT_GPUS_PER_NODE
 from service.estimator.step import Machine
 from service.estimator.utilisation import LEAST_NETWORK_GBPS, Family, family_of
+from service.units import PERCENT
 
 BITS_PER_BYTE = 8
 GIGA = 1e9
 TERA = 1e12
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "fp4", "tf32", "fp32")
+_OWN_KERNELS = "0.8 x gemm_efficiency_percent; attention as on the H100"
 _SPARSE = 2.0
 _ALIKE = 0.01
 
@@ -25,7 +27,8 @@ _ALIKE = 0.01
 class Chip(Struct, frozen=True, kw_only=True):
     """One accelerator and its links. `peak_flops_per_second` is dense, at the precision of the work; that of BF16
     stands for 16 bits, and is that of FP16 where the work is in FP16. None is unknown. Links are per accelerator and
-    in one direction; `one_rack` says that one joins more of them than a node has."""
+    in one direction; `one_rack` says that one joins more of them than a node has. `usual_network_bytes_per_second` is
+    of the network that it is sold with, and `slice_size` how many exchange over one that is built in."""
 
     name: str
     family: Family
@@ -39,6 +42,8 @@ class Chip(Struct, frozen=True, kw_only=True):
     tdp_watts: float | None
     source: str
     one_rack: bool = False
+    usual_network_bytes_per_second: float | None = None
+    slice_size: int = 1
 
     @property
     def network_gbps(self) -> float | None:
@@ -52,13 +57,28 @@ class Chip(Struct, frozen=True, kw_only=True):
         speed = self.network_gbps
         return speed is not None and speed < LEAST_NETWORK_GBPS
 
+    @property
+    def usual_network_gbps(self) -> float:
+        """The network that what is usual is of: the one that it is sold with, else the slowest of published runs."""
+        speed = self.usual_network_bytes_per_second
+        return LEAST_NETWORK_GBPS if speed is None else speed * BITS_PER_BYTE / GIGA
+
+    def with_usual_network(self) -> "Chip":
+        """The same with that network."""
+        return structs.replace(self, network_bytes_per_second=self.usual_network_gbps * GIGA / BITS_PER_BYTE)
+
+    def needs_network(self, gpu_count: int, gpus_per_node: int) -> bool:
+        """Whether so many exchange over the network between nodes."""
+        return gpu_count > max(gpus_per_node, self.slice_size)
+
 
 def chip_of(record: Record, cluster: Cluster | UnsetType, precision: Precision) -> Chip:
     """The accelerator that was named, or the figures given for one; BrokenRule where its peak is not known."""
     if cluster is UNSET or (cluster.gpu is None and cluster.custom_gpu is UNSET):
         told = "The hours of this work follow from the accelerator: name one (GET /v1/gpus), or give custom_gpu"
         raise BrokenRule.at("/cluster/gpu", told)
-    network = network_of(record, cluster)
+    link = interconnect_of(record, cluster)
+    network = None if link is None else link.gbps_per_gpu_unidirectional * GIGA / BITS_PER_BYTE
     if cluster.custom_gpu is not UNSET:
         return _custom_chip(record, cluster, cluster.custom_gpu, precision, network)
     assert cluster.gpu is not None  # one of the two is given
@@ -103,8 +123,8 @@ def unknown_figures(chip: Chip) -> tuple[str, ...]:
     return tuple(name for name, figure in figures.items() if figure is None)
 
 
-def network_of(record: Record, cluster: Cluster | UnsetType) -> float | None:
-    """Bytes a second of the interconnect that was named, None if none was."""
+def interconnect_of(record: Record, cluster: Cluster | UnsetType) -> Interconnect | None:
+    """The network between nodes that was named, None if none was."""
     if cluster is UNSET or cluster.interconnect is UNSET:
         return None
     try:
@@ -116,7 +136,7 @@ def network_of(record: Record, cluster: Cluster | UnsetType) -> float | None:
         raise BrokenRule.at("/cluster/interconnect", told)
     record.say("cluster.interconnect", link.id, "given", "request")
     record.say("cluster.network_gbps_per_gpu", link.gbps_per_gpu_unidirectional, "catalogue", link.source)
-    return link.gbps_per_gpu_unidirectional * GIGA / BITS_PER_BYTE
+    return link
 
 
 def _catalogue_chip(record: Record, gpu: Accelerator, precision: Precision, network: float | None) -> Chip:
@@ -146,6 +166,8 @@ def _catalogue_chip(record: Record, gpu: Accelerator, precision: Precision, netw
         tdp_watts=gpu.tdp_watts,
         source=gpu.source,
         one_rack=(gpu.scale_up_domain_size or 1) > DEFAULT_GPUS_PER_NODE,
+        usual_network_bytes_per_second=_scaled(usual, GIGA / BITS_PER_BYTE),
+        slice_size=slice_size(gpu),
     )
 
 
@@ -157,6 +179,9 @@ def _custom_chip(record: Record, cluster: Cluster, own: CustomGpu, precision: Pr
     sparse_of = _sparse_of(own.peak_tflops, precision)
     if sparse_of is not None:
         record.note(advice.sparse_peak(own.name, sparse_of, precision))
+    for field in ("memory_bandwidth_gb_s", "link_gb_s", "network_gbps", "gemm_efficiency_percent"):
+        if getattr(own, field) is not UNSET:
+            record.say(f"cluster.custom_gpu.{field}", getattr(own, field), "given", "request")
     own_network = None if own.network_gbps is UNSET else own.network_gbps * GIGA / BITS_PER_BYTE
     return Chip(
         name=own.name,
@@ -167,7 +192,9 @@ def _custom_chip(record: Record, cluster: Cluster, own: CustomGpu, precision: Pr
         memory_bytes_per_second=None if own.memory_bandwidth_gb_s is UNSET else own.memory_bandwidth_gb_s * GIGA,
         link_bytes_per_second=None if own.link_gb_s is UNSET else own.link_gb_s * GIGA,
         network_bytes_per_second=own_network if network is None else network,
-        kernels=None,
+        kernels=None
+        if own.gemm_efficiency_percent is UNSET
+        else assumed_kernels(own.gemm_efficiency_percent / PERCENT, _OWN_KERNELS),
         tdp_watts=None if own.tdp_watts is UNSET else own.tdp_watts,
         source="request",
     )

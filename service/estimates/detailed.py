@@ -5,7 +5,6 @@ from decimal import Decimal
 
 from msgspec import UNSET
 
-from service.catalog.interconnects import get_interconnect
 from service.errors import BrokenRule
 from service.estimates.billing import Pricing, egress_of, energy_of, idle_of, on_demand_rate, pricing_of, storage_of
 from service.estimates.facts import cluster_facts, number_of, pick
@@ -118,7 +117,7 @@ def _facts(request: EstimateRequest) -> DetailedRun:
         owned=pricing.owned,
         alternatives=pricing.alternatives,
         assumptions=tuple(record.assumptions),
-        notes=(*known, *record.notes),
+        notes=(*known, *(note for note in record.notes if note not in known)),
     )
 
 
@@ -137,12 +136,6 @@ def _counts(record: Record, request: EstimateRequest) -> tuple[int, int]:
     counts = cluster_facts(record.assumptions, cluster)
     if cluster.custom_gpu is not UNSET:
         record.say("cluster.custom_gpu.name", cluster.custom_gpu.name, "given", "request")
-    if cluster.interconnect is not UNSET:
-        try:
-            link = get_interconnect(cluster.interconnect)
-        except BrokenRule as error:
-            raise error.placed("/cluster/interconnect") from None
-        record.say("cluster.interconnect", link.id, "given", "request, for the record")
     return counts
 
 

@@ -10,16 +10,7 @@ from service.estimates.billing import energy_of
 from service.estimates.chips import Chip, chip_of, machine_of
 from service.estimates.facts import measured_point
 from service.estimates.memory import Site, plan_of
-from service.estimates.pace import Modelled as ModelledPace
-from service.estimates.pace import (
-    Pace,
-    adapter_gain,
-    bf16_peak,
-    hardware_over_model,
-    layout_of,
-    pace_of,
-    precision_gain,
-)
+from service.estimates.pace import Pace, hardware_over_model, pace_of
 from service.estimates.record import Record
 from service.estimates.rework_schemas import FailuresRework
 from service.estimates.schemas import (
@@ -29,6 +20,8 @@ from service.estimates.schemas import (
     MeasuredScaling,
     ModelScaling,
 )
+from service.estimates.stepwise import Modelled as ModelledPace
+from service.estimates.stepwise import adapter_gain, layout_of, precision_gain
 from service.estimates.subject import Subject, subject_of
 from service.estimates.work import facts_of_work
 from service.estimates.work_schemas import ThroughputWork, TransformerWork
@@ -47,13 +40,11 @@ from service.estimator.evidence import (
     Rates,
     Throughput,
     Trained,
-    Usual,
 )
 from service.estimator.inputs import DEFAULT_IDEAL_HOURS, GpuHoursWork
 from service.estimator.memory import MemoryPlan
 from service.estimator.parallelism import Layout, data_parallel
 from service.estimator.scaling import fitted, predicted
-from service.estimator.utilisation import NARROW_PRECISIONS, family_prior, mixture_factor
 from service.money import Money, exact, exact_arithmetic
 from service.units import PERCENT
 
@@ -94,7 +85,7 @@ def _of_throughput(found: Evidence, work: ThroughputWork, run: DetailedRun, coun
     throughput = Throughput(tokens_per_second=work.tokens_per_second, per=work.per, gpu_count=base)
     against = _against(run)
     if against is not None:
-        throughput = structs.replace(throughput, gain=max(1.0, against.here_percent / against.base_percent))
+        throughput = structs.replace(throughput, gain=against.gain)
     return structs.replace(found, tokens=work.tokens, epochs=work.epochs, throughput=throughput, against=against)
 
 
@@ -129,10 +120,11 @@ def _of_transformer(
         peak_flops_per_second=site.chip.peak_flops_per_second,
         mfu_percent=None if work.mfu_percent is UNSET else work.mfu_percent,
         hfu_percent=None if work.hfu_percent is UNSET else work.hfu_percent,
-        usual=_usual(work, subject, site) if pace.method == "family_prior" else None,
+        usual=pace.usual,
         modelled=None if pace.modelled is None else _modelled(work, subject, site, pace, pace.modelled),
         rates=_rates(request, work, subject, site),
         throughput=_one_measurement(work, subject, site, measured),
+        against=_against(run),
         fitted=_with_steps(found.fitted, work, subject, measured),
         step_hours=None if pace.modelled is None else pace.modelled.step.total_seconds / 3600,
     )
@@ -174,20 +166,6 @@ def _memory_plan(
     return plan_of(subject, sharded, max(1, site.gpu_count // tensor), expert)
 
 
-def _usual(work: TransformerWork, subject: Subject, site: Site) -> Usual:
-    chip = site.chip
-    prior = family_prior(chip.family, one_node=site.gpu_count <= site.gpus_per_node)
-    narrow = work.precision in NARROW_PRECISIONS
-    return Usual(
-        mfu=prior.mfu,
-        sigma_ln=prior.sigma_ln,
-        peak_flops_per_second=bf16_peak(chip, work.precision) if narrow else chip.peak_flops_per_second,
-        precision_factor=precision_gain(chip, work.precision),
-        mixture_factor=mixture_factor(chip.family, chip.one_rack) if subject.is_mixture else 1.0,
-        adapter_factor=adapter_gain(subject),
-    )
-
-
 def _modelled(work: TransformerWork, subject: Subject, site: Site, pace: Pace, step: ModelledPace) -> Modelled | None:
     machine = machine_of(site.chip, site.gpus_per_node)
     if machine is None:
@@ -216,7 +194,7 @@ def _rates(request: EstimateRequest, work: TransformerWork, subject: Subject, si
     if point.gpu_count == site.gpu_count:
         return None
     batch = work.global_batch_sequences
-    if batch is not UNSET and scaling.law == "log2":
+    if batch is not UNSET and scaling.chosen_law == "log2":
         batch = max(1, round(batch * point.gpu_count / site.gpu_count))
     measured = point.tokens_per_second * _tokens_per_step(work, subject, scaling)
     return _at_both(work, subject, site, point.gpu_count, batch, measured)
@@ -281,7 +259,7 @@ def _of_scaling(request: EstimateRequest, run: DetailedRun, count: int) -> Evide
         return Evidence(band=Band(low_percent=low, high_percent=high, level=scaling.level))
     if isinstance(scaling, MeasuredScaling) and len(scaling.points) > 1:
         points = [measured_point(index, point, scaling) for index, point in enumerate(scaling.points)]
-        fit = fitted(points, scaling.law)
+        fit = fitted(points, scaling.chosen_law)
         found = predicted(fit, count)
         half_width = float(found.high_tokens_per_second / found.tokens_per_second) - 1
         return Evidence(fitted=Fitted(fit=fit, tokens_per_step=1.0, half_width=half_width))

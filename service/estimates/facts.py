@@ -97,7 +97,7 @@ def efficiency_from_points(
     from service.estimator import scaling as laws  # with NumPy, which nothing else on this path needs
 
     fit = laws.fitted(
-        [measured_point(index, point, scaling) for index, point in enumerate(scaling.points)], scaling.law
+        [measured_point(index, point, scaling) for index, point in enumerate(scaling.points)], scaling.chosen_law
     )
     found = laws.predicted(fit, gpu_count)
     base = float(laws.tokens_per_second(fit, fit.smallest_gpu_count)) / fit.smallest_gpu_count
@@ -108,8 +108,8 @@ def efficiency_from_points(
     if percent < _LEAST_EFFICIENCY_PERCENT:
         raise BrokenRule.at("/scaling/points", "At this GPU count the fitted efficiency is below 1 %")
     taken = exact(percent)
-    noted.append(Assumption("scaling.law", scaling.law, "given", "request"))
-    noted.append(Assumption("scaling.efficiency_percent", float(taken), "derived", FIT_SOURCES[scaling.law]))
+    noted.append(law_said(scaling))
+    noted.append(Assumption("scaling.efficiency_percent", float(taken), "derived", FIT_SOURCES[scaling.chosen_law]))
     return taken, inputs.MeasuredEfficiency(
         fit.smallest_gpu_count,
         fit.largest_gpu_count,
@@ -119,6 +119,13 @@ def efficiency_from_points(
         found.beyond_validity,
         fit.excluded_gpu_count,
     )
+
+
+def law_said(scaling: MeasuredScaling) -> Assumption:
+    """The law of a fit, and whether it was chosen."""
+    if scaling.law is UNSET:
+        return Assumption("scaling.law", scaling.chosen_law, "default", "one global batch at every point")
+    return Assumption("scaling.law", scaling.law, "given", "request")
 
 
 def measured_point(index: int, point: ScalingPoint, scaling: MeasuredScaling) -> "MeasuredPoint":
@@ -133,7 +140,7 @@ def measured_point(index: int, point: ScalingPoint, scaling: MeasuredScaling) ->
         raise BrokenRule.at(at, "Give tokens_per_second for every point, or step_seconds for every point")
     if point.tokens_per_second is not UNSET:
         return MeasuredPoint(point.gpu_count, point.tokens_per_second)
-    if scaling.law == "log2":
+    if scaling.chosen_law == "log2":
         raise BrokenRule.at(f"{at}/step_seconds", "Where the batch grows with the count, give tokens_per_second")
     assert point.step_seconds is not UNSET  # one of the two is given
     return MeasuredPoint(point.gpu_count, 1 / point.step_seconds)

@@ -4,8 +4,9 @@ from msgspec import structs
 
 from service.errors import BrokenRule
 from service.estimates.memory import Site
-from service.estimates.pace import Modelled, Pace, attention_of, hardware_over_model
+from service.estimates.pace import Pace, attention_of, hardware_over_model
 from service.estimates.record import Record
+from service.estimates.stepwise import Modelled, waiting_percent
 from service.estimates.subject import Subject, compute_optimal_of
 from service.estimates.work_schemas import TransformerWork
 from service.estimator.answers import Performance, SpreadOfRate, StepTime, UsedLayout
@@ -121,10 +122,3 @@ def _used_layout(modelled: Modelled, gpu_count: int) -> UsedLayout:
 def _step_time(modelled: Modelled) -> StepTime:
     seconds = {field: fifteen_digits(value) for field, value in structs.asdict(modelled.step).items()}
     return StepTime(**seconds, waiting_percent=fifteen_digits(waiting_percent(modelled)))
-
-
-def waiting_percent(modelled: Modelled) -> float:
-    """The share of a step that is neither compute nor optimizer."""
-    step = modelled.step
-    working = step.compute_seconds + step.optimizer_seconds
-    return max(0.0, PERCENT * (1 - working / step.total_seconds))

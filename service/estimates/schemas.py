@@ -43,6 +43,8 @@ from service.estimator.inputs import (
 )
 from service.money import Money
 
+Law = Literal["amdahl", "log2"]
+DEFAULT_LAW: Law = "amdahl"
 GPU_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ()/+._-]{0,99}$"
 GpuName = Annotated[
     str,
@@ -65,7 +67,9 @@ PresetName = Annotated[
 
 
 class CustomGpu(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """An accelerator that the catalogue does not have. What is left out is unknown, and what needs it says so."""
+    """An accelerator that the catalogue does not have. What is left out is unknown, and what needs it says so. Without
+    an MFU the hours are those of the step model if bandwidth, link, network and `gemm_efficiency_percent` are all
+    given, else what is usual (`performance.method` says which)."""
 
     name: Annotated[
         str, Meta(pattern=GPU_NAME_PATTERN, max_length=100, description="What it is called.", examples=["X1 128GB"])
@@ -75,14 +79,47 @@ class CustomGpu(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fiel
         float, Meta(ge=0.1, le=1e7, description="Dense peak at the precision of the work.", examples=[1200.0])
     ]
     memory_bandwidth_gb_s: (
-        Annotated[float, Meta(ge=1, le=1e6, description="Memory bandwidth.", examples=[4800.0])] | UnsetType
+        Annotated[
+            float, Meta(ge=1, le=1e6, description="Memory bandwidth, GB/s: for the step model.", examples=[4800.0])
+        ]
+        | UnsetType
     ) = UNSET
     link_gb_s: (
-        Annotated[float, Meta(ge=0.1, le=1e6, description="Link within a node, one direction, GB/s.", examples=[450.0])]
+        Annotated[
+            float,
+            Meta(
+                ge=0.1,
+                le=1e6,
+                description="Link within a node, one direction, GB/s: for the step model.",
+                examples=[450.0],
+            ),
+        ]
         | UnsetType
     ) = UNSET
     network_gbps: (
-        Annotated[float, Meta(ge=0.1, le=1e6, description="Network between nodes, one direction, Gb/s per device.")]
+        Annotated[
+            float,
+            Meta(
+                ge=0.1,
+                le=1e6,
+                description="Network between nodes, one direction, Gb/s per device: for the step model, and to warn of "
+                "a slow one. `cluster.interconnect` goes before it.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    gemm_efficiency_percent: (
+        Annotated[
+            float,
+            Meta(
+                ge=1,
+                le=100,
+                description="What a benchmark's fastest matrix product reaches of the dense 16-bit peak (MAMF; 80 on "
+                "an H100). The step model takes 0.8 of it, and attention as on the H100; both are assumed, and "
+                "widen the spread.",
+                examples=[75.0],
+            ),
+        ]
         | UnsetType
     ) = UNSET
     tdp_watts: Annotated[float, Meta(ge=1, le=100_000, description="Power limit.")] | UnsetType = UNSET
@@ -144,9 +181,17 @@ class MeasuredScaling(Struct, frozen=True, gc=False, forbid_unknown_fields=True,
         ),
     ]
     law: Annotated[
-        Literal["amdahl", "log2"],
-        Meta(description="`amdahl` for one global batch at every point, `log2` where the batch grows with the count."),
-    ] = "amdahl"
+        Law | UnsetType,
+        Meta(
+            extra_json_schema={"default": DEFAULT_LAW},
+            description="`amdahl` for one global batch at every point, `log2` where the batch grows with the count.",
+        ),
+    ] = UNSET
+
+    @property
+    def chosen_law(self) -> Law:
+        """The one given, else the default."""
+        return DEFAULT_LAW if self.law is UNSET else self.law
 
 
 class CommunicationScaling(
@@ -154,13 +199,18 @@ class CommunicationScaling(
 ):
     """A scaling efficiency from the share of a step that a small profiling run spent on exchange that shows. With one
     global batch it stays as long while the work of each accelerator shrinks (Amdahl); where the batch grows with the
-    count, the share stays."""
+    count, the share stays. An MFU or HFU of the work is taken to be that of the profiling run where `gpu_count` is not
+    that of this cluster, as is a throughput with its `measured_gpu_count`: the efficiency is then relative to it."""
 
     share_percent: Annotated[
         float, Meta(ge=0, le=99, description="Exposed communication, percent of the step.", examples=[8.0])
     ]
     gpu_count: Annotated[
-        GpuCount | UnsetType, Meta(description="Accelerators of the profiling run; by default those of this cluster.")
+        GpuCount | UnsetType,
+        Meta(
+            description="Accelerators of the profiling run; by default those of this cluster. A given `mfu_percent` or "
+            "`hfu_percent` belongs to this count."
+        ),
     ] = UNSET
     batch: Annotated[
         Literal["fixed", "grows"], Meta(description="Whether the global batch is the same at both counts.")

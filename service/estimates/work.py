@@ -3,10 +3,10 @@
 import math
 from decimal import Decimal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule
-from service.estimates.chips import Chip, chip_of, network_of
+from service.estimates.chips import Chip, chip_of, interconnect_of
 from service.estimates.facts import scaling_facts, work_facts
 from service.estimates.memory import (
     Site,
@@ -15,15 +15,8 @@ from service.estimates.memory import (
     memory_of_layout,
     plan_of,
 )
-from service.estimates.pace import (
-    Modelled,
-    Pace,
-    layout_of,
-    model_efficiency_percent,
-    no_step_model,
-    pace_of,
-)
-from service.estimates.performance import performance_of_pace, performance_of_transformer, waiting_percent
+from service.estimates.pace import Pace, model_efficiency_percent, no_step_model, pace_of
+from service.estimates.performance import performance_of_pace, performance_of_transformer
 from service.estimates.record import Record
 from service.estimates.schemas import (
     CommunicationScaling,
@@ -33,15 +26,23 @@ from service.estimates.schemas import (
     ModelScaling,
     Scaling,
 )
+from service.estimates.stepwise import (
+    Modelled,
+    batch_that_waits_less,
+    count_that_waits_less,
+    layout_of,
+    waiting_percent,
+)
 from service.estimates.subject import Subject, subject_of
 from service.estimates.work_schemas import DEFAULT_OVERHEAD_PERCENT, ParallelLayout, ThroughputWork, TransformerWork
 from service.estimator import advice, inputs
 from service.estimator.answers import Memory, Performance
 from service.estimator.flops import EPOCHS_LIKE_FRESH_DATA
 from service.estimator.inputs import GpuHoursWork, MeasuredEfficiency, Network
+from service.estimator.notes import slow_ethernet
 from service.estimator.parallelism import data_parallel, divisors, nearest_of
 from service.estimator.scaling import MOST_EXTRAPOLATION
-from service.estimator.utilisation import P90_SIGMAS, quantile_factors
+from service.estimator.utilisation import LEAST_NETWORK_GBPS, P90_SIGMAS, quantile_factors
 from service.money import exact
 from service.units import PERCENT
 
@@ -85,10 +86,24 @@ def facts_of_work(record: Record, request: EstimateRequest, gpu_count: int, gpus
         return _transformer(record, request, work, gpu_count, gpus_per_node)
     if isinstance(scaling, ModelScaling):
         raise BrokenRule.at("/scaling", "The step model needs work of kind transformer with a model or a shape")
-    network_of(record, request.cluster)  # named for the record: these hours do not depend on it
+    _advise_interconnect(record, request, gpu_count > gpus_per_node)
     if isinstance(work, ThroughputWork):
         return _throughput(record, work, scaling, gpu_count)
     return _gpu_hours(record, work, scaling, gpu_count)
+
+
+def _advise_interconnect(record: Record, request: EstimateRequest, several_nodes: bool) -> None:
+    """The network that was named, where hours or throughput were given and do not depend on it."""
+    link = interconnect_of(record, request.cluster)
+    if link is None:
+        return
+    scaling = request.scaling
+    if not isinstance(scaling, InterconnectScaling) or scaling.preset != link.id:
+        record.note(advice.interconnect_for_the_record(link.name))
+    if several_nodes:
+        record.notes.extend(slow_ethernet(link.name, link.gbps_per_node))
+        if link.gbps_per_gpu_unidirectional < LEAST_NETWORK_GBPS:
+            record.note(advice.slow_network(link.gbps_per_gpu_unidirectional))
 
 
 # ------------------------------------------------------------------------------------------- hours
@@ -168,7 +183,7 @@ def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetTy
     if scaling is not UNSET and base == gpu_count:
         record.note(advice.throughput_with_scaling())
     elif isinstance(scaling, MeasuredScaling | CommunicationScaling):
-        efficiency, per_gpu = _against(record, scaling, base, efficiency, per_gpu)
+        efficiency, per_gpu = _against(record, scaling, base, efficiency, per_gpu, "the throughput")
     rate = per_gpu * gpu_count
     pace = Pace(tokens_per_second=rate, method="throughput_given", regimes=(), sigma_ln=0.0, source="request")
     return WorkFacts(
@@ -186,17 +201,22 @@ def _throughput(record: Record, work: ThroughputWork, scaling: Scaling | UnsetTy
 
 
 def _against(
-    record: Record, scaling: MeasuredScaling | CommunicationScaling, base: int, efficiency: Decimal, per_gpu: float
+    record: Record,
+    scaling: MeasuredScaling | CommunicationScaling,
+    base: int,
+    efficiency: Decimal,
+    rate: float,
+    measured: str,
 ) -> tuple[Decimal, float]:
     """The efficiency against the count of the measurement instead of that of the law, for the rate already holds what
     is lost there; where fewer GPUs lose less, the rate is what is better and the efficiency stays 100 %."""
     at_base, _, _ = _efficiency(Record(), scaling, base)
     ratio = efficiency / at_base
-    told = f"against {base} GPUs, where the throughput was measured"
+    told = f"against {base} GPUs, where {measured} was measured"
     record.say("scaling.efficiency_percent", float(ratio * _HUNDRED), "derived", told)
     if ratio > 1:
-        return _HUNDRED, per_gpu * float(ratio)
-    return exact(float(ratio * _HUNDRED)), per_gpu
+        return _HUNDRED, rate * float(ratio)
+    return exact(float(ratio * _HUNDRED)), rate
 
 
 def _overhead(record: Record, given: float | UnsetType) -> Decimal:
@@ -217,8 +237,8 @@ def _transformer(
     scaling = request.scaling
     measured = scaling if isinstance(scaling, MeasuredScaling) else None
     pace = pace_of(record, work, subject, site, measured)
-    _advise(record, work, pace, site)
-    efficiency, explicit, network = _of_a_pace(record, work, subject, site, scaling, pace)
+    _advise(record, work, subject, pace, site)
+    pace, efficiency, explicit, network = _scaled(record, work, subject, site, scaling, pace)
     billed = work.mfu_kind == "billed"
     overhead = _NOTHING
     if not billed:
@@ -227,6 +247,8 @@ def _transformer(
         record.note(advice.billed_mfu_with("overhead"))
         overhead = exact(work.overhead_percent)
     record.lognormal("throughput", pace.sigma_ln, pace.source)
+    performance = performance_of_transformer(record, work, subject, site, pace, float(efficiency), billed)
+    _advise_on_utilisation(record, work, performance)
     step = pace.modelled
     hours = exact(subject.trained_tokens / pace.tokens_per_second / _SECONDS_PER_HOUR)
     predicted = pace.method in ("layout_given", "layout_searched", "one_point")
@@ -242,12 +264,32 @@ def _transformer(
         predicted=pace.method not in ("mfu_given", "hfu_given"),
         waiting_percent=waiting_percent(step) if predicted and step is not None else None,
         trained_tokens=subject.trained_tokens,
-        performance=performance_of_transformer(record, work, subject, site, pace, float(efficiency), billed),
+        performance=performance,
         memory=_memory(record, work, subject, site, step),
         checkpoint_bytes=subject.checkpoint_bytes or None,
         step_hours=None if step is None else step.step.total_seconds / _SECONDS_PER_HOUR,
         chip=site.chip,
     )
+
+
+def _scaled(
+    record: Record,
+    work: TransformerWork,
+    subject: Subject,
+    site: Site,
+    scaling: Scaling | UnsetType,
+    pace: Pace,
+) -> tuple[Pace, Decimal, bool, Network | None]:
+    """The pace, and the efficiency beside it: none, for a utilisation holds communication, unless one is asked for. A
+    utilisation of a profiling run at another count is only less what is lost beyond that."""
+    given = pace.method in ("mfu_given", "hfu_given")
+    base = scaling.gpu_count if isinstance(scaling, CommunicationScaling) else UNSET
+    if given and isinstance(scaling, CommunicationScaling) and base is not UNSET and base != site.gpu_count:
+        record.note(advice.mfu_of_the_profile(base, site.gpu_count))
+        here = _by_communication(record, scaling, site.gpu_count)
+        efficiency, rate = _against(record, scaling, base, here, pace.tokens_per_second, "the utilisation")
+        return structs.replace(pace, tokens_per_second=rate), efficiency, True, None
+    return pace, *_of_a_pace(record, work, subject, site, scaling, pace, given)
 
 
 def _of_a_pace(
@@ -257,9 +299,9 @@ def _of_a_pace(
     site: Site,
     scaling: Scaling | UnsetType,
     pace: Pace,
+    given: bool,
 ) -> tuple[Decimal, bool, Network | None]:
-    """The efficiency beside a utilisation: none, for it holds communication, unless one is asked for."""
-    given = pace.method in ("mfu_given", "hfu_given")
+    """The efficiency beside a utilisation of this cluster."""
     if isinstance(scaling, ModelScaling) and scaling.base_gpu_count is not UNSET:
         if not given:
             told = "It is the count at which mfu_percent or hfu_percent was measured: give one of them"
@@ -281,14 +323,20 @@ def _of_a_pace(
     return efficiency, True, network
 
 
-def _advise(record: Record, work: TransformerWork, pace: Pace, site: Site) -> None:
+def _advise_on_utilisation(record: Record, work: TransformerWork, performance: Performance) -> None:
+    """A utilisation that nobody has reached, typed or made of a measurement."""
+    typed = 0.0 if work.mfu_percent is UNSET else work.mfu_percent
+    reached = max(typed, performance.step_mfu_percent or 0.0, performance.billed_mfu_percent or 0.0)
+    if reached > advice.HIGH_MFU_PERCENT:
+        record.note(advice.high_mfu(reached))
+
+
+def _advise(record: Record, work: TransformerWork, subject: Subject, pace: Pace, site: Site) -> None:
     """Notes on the utilisation and the layout."""
     low, high = (PERCENT * factor for factor in quantile_factors(pace.sigma_ln))
     record.note(advice.throughput_source(pace.method, low, high))
     if pace.regimes:
         record.note(advice.unvalidated(pace.regimes))
-    if work.mfu_percent is not UNSET and work.mfu_percent > advice.HIGH_MFU_PERCENT:
-        record.note(advice.high_mfu(work.mfu_percent))
     if work.mfu_percent is not UNSET:
         record.pick("work.mfu_kind", work.mfu_kind, "step", "a benchmark figure is a step MFU")
     if pace.method in ("mfu_given", "hfu_given") and work.parameters is UNSET:
@@ -300,8 +348,22 @@ def _advise(record: Record, work: TransformerWork, pace: Pace, site: Site) -> No
     if tensor > site.gpus_per_node:
         record.note(advice.tensor_over_network(tensor, site.gpus_per_node))
     chip = site.chip
-    if site.gpu_count > site.gpus_per_node and chip.network_is_slow and chip.network_gbps is not None:
+    needed = chip.needs_network(site.gpu_count, site.gpus_per_node)
+    if needed and chip.network_is_slow and chip.network_gbps is not None:
         record.note(advice.slow_network(chip.network_gbps))
+    if pace.modelled is not None:
+        _advise_on_waiting(record, work, subject, pace.modelled, site)
+
+
+def _advise_on_waiting(record: Record, work: TransformerWork, subject: Subject, modelled: Modelled, site: Site) -> None:
+    """Too many accelerators for the batch or the network, and what would help."""
+    waiting = waiting_percent(modelled)
+    if waiting <= advice.HIGH_WAITING_PERCENT:
+        return
+    batch = batch_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
+    count = count_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
+    now = modelled.workload.global_batch_sequences
+    record.note(advice.high_waiting(waiting, now, site.gpu_count, batch, count))
 
 
 def _memory(record: Record, work: TransformerWork, subject: Subject, site: Site, modelled: Modelled | None) -> Memory:

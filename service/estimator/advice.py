@@ -5,6 +5,7 @@ from service.estimator.results import Note
 from service.estimator.utilisation import Method, Regime
 
 HIGH_MFU_PERCENT = 60.0
+HIGH_WAITING_PERCENT = 30.0
 
 _METHODS: dict[Method, str] = {
     "mfu_given": "The hours follow from the MFU that was given.",
@@ -25,10 +26,13 @@ _REGIMES: dict[Regime, str] = {
     "low_precision": "against BF16, FP8 was 1.28 (llm-foundry), 1.36 (torchtitan), 1.55 (MLPerf) and 2.02 times "
     "(NVIDIA's recipes) as fast, by software more than by the part, and nothing narrower has been published",
     "wide_precision": "published utilisation is of BF16",
+    "small_model": "what is usual was read from models of 6.5B parameters and more; smaller ones have a fifth to 1.3 "
+    "times that utilisation where it is published, and less on many accelerators",
     "slow_network": "no published run was below 100 Gb/s for each accelerator",
     "long_sequence": "sequences over 32k tokens were off by up to 45 %",
     "context_parallel": "the exchange within context-parallel groups is not modelled",
     "adapters": "the utilisation of full training was taken for adapters, as one published table has it",
+    "network_unmodelled": "the step model cannot say what this network leaves of the throughput",
     "quantized_adapters": "dequantizing costs QLoRA a tenth to three tenths of the utilisation, by assumption",
 }
 
@@ -53,8 +57,19 @@ def mfu_with_scaling() -> Note:
         "mfu_with_scaling",
         "warning",
         "An MFU of this cluster, given or predicted, already holds communication; with a scaling efficiency it counts "
-        "twice. Leave scaling out, or give the MFU of a smaller cluster and scaling of kind model with its "
-        "base_gpu_count.",
+        "twice. Leave scaling out; or give the MFU of a smaller cluster, and that cluster's count: in scaling of kind "
+        "communication as the gpu_count of its profile, or where the step model knows shape and accelerator in scaling "
+        "of kind model as its base_gpu_count.",
+    )
+
+
+def mfu_of_the_profile(base: int, gpu_count: int) -> Note:
+    """A utilisation and a share of communication of one smaller run."""
+    return Note(
+        "mfu_of_the_profile",
+        "info",
+        f"The utilisation given was taken to be that of the profiling run on {base} accelerators, which holds its "
+        f"communication; the efficiency on {gpu_count} is relative to it.",
     )
 
 
@@ -83,7 +98,7 @@ def high_mfu(percent: float) -> Note:
     return Note(
         "mfu_high",
         "warning",
-        f"{percent:g} % is more than published training runs reach in MFU. Is it HFU (recomputed FLOPs included), "
+        f"{percent:.4g} % is more than published training runs reach in MFU. Is it HFU (recomputed FLOPs included), "
         "against another peak, or what nvidia-smi calls utilisation, which is not MFU?",
     )
 
@@ -150,6 +165,56 @@ def slow_network(gbps: float) -> Note:
         f"{gbps:g} Gb/s for each accelerator is little between nodes: gradient accumulation and sharding within nodes "
         "help, a faster network helps more.",
     )
+
+
+def interconnect_for_the_record(name: str) -> Note:
+    """A network that nothing was reckoned with."""
+    return Note(
+        "interconnect_for_the_record",
+        "info",
+        f"{name} was noted and changes nothing: hours and throughput were given. Scaling of kind interconnect takes an "
+        "efficiency from it.",
+    )
+
+
+def network_scaled(gbps: float, usual_gbps: float, factor: float, is_mixture: bool) -> Note:
+    """What is usual, less what a slow network takes."""
+    told = (
+        f"{100 * factor:.3g} % of what is usual was taken: so much the step model leaves on {gbps:g} instead of "
+        f"{usual_gbps:g} Gb/s for each accelerator, for a dense GPT with as many parameters as one token meets (hidden "
+        "= 128 layers, N = 12 L h^2), with the fastest layout on both. Give the model or its shape for its own step."
+    )
+    if is_mixture:
+        told += " The exchange between experts is not in it: the loss is at least that."
+    return Note("usual_less_network", "warning", told)
+
+
+def network_unmodelled(gbps: float, usual_gbps: float) -> Note:
+    """A slow network of which nobody can say what it leaves."""
+    return Note(
+        "network_unmodelled",
+        "warning",
+        f"{gbps:g} instead of {usual_gbps:g} Gb/s for each accelerator can take most of the throughput, and the step "
+        "model cannot say how much here: the hours may be many times as many. Measure one point.",
+    )
+
+
+def high_waiting(percent: float, batch: int, gpu_count: int, more: int | None, fewer: int | None) -> Note:
+    """A step that is mostly waiting."""
+    told = (
+        f"{percent:.0f} % of a step is waiting for exchange or in the pipeline's bubble: {gpu_count} accelerators are "
+        f"too many for a batch of {batch} sequences, or their network is too slow."
+    )
+    ways = [] if more is None else [f"a batch of {more} sequences"]
+    ways += [] if fewer is None else [f"{fewer} accelerators"]
+    if ways:
+        told += f" It would be less than {HIGH_WAITING_PERCENT:.0f} % with {' or with '.join(ways)}."
+    else:
+        told += (
+            f" No batch of up to 64M tokens and no half of the count bring it below {HIGH_WAITING_PERCENT:.0f} %; a "
+        )
+        told += "faster network may."
+    return Note("waiting_high", "warning", told)
 
 
 def many_epochs(epochs: float) -> Note:
@@ -304,7 +369,8 @@ def unknown_figures(name: str, figures: tuple[str, ...]) -> Note:
         "figures_unknown",
         "warning",
         f"Of {name} not everything is known: {', '.join(figures)}. The step model has no say, and what is usual was "
-        "taken.",
+        "taken: bandwidth and link figures do not change the hours. custom_gpu has fields for all of them "
+        "(memory_bandwidth_gb_s, link_gb_s, network_gbps, gemm_efficiency_percent).",
     )
 
 

@@ -133,6 +133,12 @@ _MAMF: dict[str, float] = {
     "gaudi3-128gb": 0.741,
 }
 
+
+def assumed_kernels(best_gemm: float, source: str) -> KernelEfficiency:
+    """Kernels of an accelerator of which only the best matrix product is known, as a share of the peak."""
+    return KernelEfficiency(GEMM_OVER_MAMF * best_gemm, ASSUMED_ATTENTION, "assumed", source)
+
+
 _KERNELS: dict[str, KernelEfficiency] = {
     "a100-sxm-40gb": KernelEfficiency(0.71, 0.32, "fitted", _FIT),
     "a100-sxm-80gb": KernelEfficiency(0.71, 0.32, "fitted", _FIT),
@@ -140,10 +146,7 @@ _KERNELS: dict[str, KernelEfficiency] = {
     "a800-sxm-80gb": KernelEfficiency(0.71, 0.32, "assumed", _SAME_DIE.format("A100")),
     "h800-sxm-80gb": KernelEfficiency(0.62, 0.18, "assumed", _SAME_DIE.format("H100")),
     "h200-sxm-141gb": KernelEfficiency(0.62, 0.18, "assumed", _SAME_DIE.format("H100")),
-} | {
-    accelerator_id: KernelEfficiency(GEMM_OVER_MAMF * mamf, ASSUMED_ATTENTION, "assumed", _MAMF_SOURCE)
-    for accelerator_id, mamf in _MAMF.items()
-}
+} | {accelerator_id: assumed_kernels(mamf, _MAMF_SOURCE) for accelerator_id, mamf in _MAMF.items()}
 
 _KNOWN_PRECISIONS = frozenset({"bf16", "fp16"})
 

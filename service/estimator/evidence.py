@@ -34,14 +34,17 @@ class Trained(Struct, frozen=True, kw_only=True):
 
 
 class Usual(Struct, frozen=True, kw_only=True):
-    """What is usual for an accelerator's family, and what this run is multiplied by."""
+    """What is usual for an accelerator's family, and what this run is multiplied by; None for a network of which nobody
+    can say how much it takes."""
 
     mfu: float
     sigma_ln: float
+    source: str
     peak_flops_per_second: float
     precision_factor: float
     mixture_factor: float
     adapter_factor: float
+    network_factor: float | None
 
 
 class Modelled(Struct, frozen=True, kw_only=True):
@@ -84,10 +87,15 @@ class Throughput(Struct, frozen=True, kw_only=True):
 
 
 class Against(Struct, frozen=True, kw_only=True):
-    """The efficiency at the count of the run, and at that of the throughput's measurement."""
+    """The efficiency at the count of the run, and at that of the measurement of its throughput or utilisation."""
 
     here_percent: float
     base_percent: float
+
+    @property
+    def gain(self) -> float:
+        """What fewer accelerators lose less; 1 for more of them."""
+        return max(1.0, self.here_percent / self.base_percent)
 
 
 class Band(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,6 @@ from service.estimator.utilisation import P90_SIGMAS, REGIME_SIGMAS, spread
 from service.units import PERCENT
 
 _MFU = "MFU = tokens/s * FLOPs of a token / (GPUs * peak) (PaLM, Chowdhery et al. 2022, arXiv 2204.02311, App. B)"
-_PRIOR = (
-    "usual step MFU of the accelerator's family: 85 published rows of 64 GPUs and more (service.estimator.utilisation)"
-)
 _STEP = "analytic step model, checked against published throughput (GET /v1/backtest)"
 _FIT = "least squares of relative errors of n / X (Amdahl 1967; log2 n where the batch grows)"
 _SPREAD = "published runs against this method; each regime that no table covers widens it (root of the sum of squares)"
@@ -112,20 +109,24 @@ def _rate(page: Page, evidence: Evidence, performance: Performance) -> tuple[str
     if evidence.modelled is not None:
         return _by_step(page, evidence.modelled), _STEP
     if evidence.usual is not None:
-        return _by_prior(page, evidence, evidence.usual), _PRIOR
+        return _by_prior(page, evidence, evidence.usual), evidence.usual.source
     return None
 
 
 def _by_utilisation(page: Page, evidence: Evidence, performance: Performance) -> str:
     page.let("F", performance.flops_per_token or 0.0, "FLOP/token", "model FLOPs of a token")
     page.let("P", evidence.peak_flops_per_second or 0.0, "FLOP/s", "dense peak of one accelerator")
+    gain = ""
+    if evidence.against is not None and evidence.against.gain > 1:
+        page.let("u", evidence.against.gain, "1", "what fewer accelerators lose less, by the scaling law")
+        gain = " * u"
     if evidence.hfu_percent is None:
         page.let("mfu", evidence.mfu_percent or 0.0, "%", "model FLOPs utilisation, as given")
-        return f"mfu / {PERCENT} * n * P / F"
+        return f"mfu / {PERCENT} * n * P / F{gain}"
     page.let("hfu", evidence.hfu_percent, "%", "hardware FLOPs utilisation, as given")
     ratio = None if evidence.trained is None else evidence.trained.hardware_over_model
     page.let("r", ratio or 1.0, "1", "hardware FLOPs over model FLOPs")
-    return f"hfu / r / {PERCENT} * n * P / F"
+    return f"hfu / r / {PERCENT} * n * P / F{gain}"
 
 
 def _by_fit(page: Page, fitted: Fitted) -> str:
@@ -167,6 +168,7 @@ def _by_prior(page: Page, evidence: Evidence, usual: Usual) -> str:
         ("q", usual.precision_factor, "narrow precision over BF16, as measured"),
         ("x", usual.mixture_factor, "a mixture of experts over a dense model, as published"),
         ("w", usual.adapter_factor, "kernels with weights in 4 bits over 16, assumed"),
+        ("y", usual.network_factor or 1.0, "this network over the usual one: the step model of a GPT of that size"),
     ):
         if value != 1:
             page.let(symbol, value, "1", meaning)

@@ -58,18 +58,10 @@ def _low_efficiency(run: Run) -> Note:
 def _network_notes(run: Run) -> list[Note]:
     network = run.network
     assert network is not None  # the caller asked
-    notes = []
+    notes: list[Note] = []
     several_nodes = run.gpu_count > run.gpus_per_node
-    if several_nodes and network.node_gbps is not None and network.node_gbps <= ETHERNET_10G_GBPS:
-        notes.append(
-            Note(
-                "ethernet_10g_multi_node",
-                "warning",
-                f"{network.name} between several nodes: gradients and activations of a large model do not fit "
-                "through it, and the classic band is optimistic. Use at least 100 Gb/s a node, better 200 to "
-                "400 Gb/s a GPU.",
-            )
-        )
+    if several_nodes:
+        notes.extend(slow_ethernet(network.name, network.node_gbps))
     if several_nodes and network.kind == "scale-up":
         notes.append(
             Note(
@@ -89,6 +81,17 @@ def _network_notes(run: Run) -> list[Note]:
             )
         )
     return notes
+
+
+def slow_ethernet(name: str, node_gbps: float | None) -> tuple[Note, ...]:
+    """That several nodes are joined by 10 Gb/s, if they are."""
+    if node_gbps is None or node_gbps > ETHERNET_10G_GBPS:
+        return ()
+    told = (
+        f"{name} between several nodes: gradients and activations of a large model do not fit through it, and the "
+        "classic band is optimistic. Use at least 100 Gb/s a node, better 200 to 400 Gb/s a GPU."
+    )
+    return (Note("ethernet_10g_multi_node", "warning", told),)
 
 
 def _measured_notes(measured: MeasuredEfficiency) -> list[Note]:

@@ -158,6 +158,39 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 512},
         "work": {"kind": "transformer", "model": "mixtral-8x7b", "tokens": 1e12, "mfu_percent": 25},
     },
+    "parameters alone on a slow network": {
+        "cluster": {**_H100, "interconnect": "eth-10-tcp"},
+        "work": {"kind": "transformer", "parameters": 70e9, "tokens": 1e12},
+    },
+    "a small mixture of experts on a slow network": {
+        "cluster": {**_H100, "interconnect": "eth-25-roce"},
+        "work": {"kind": "transformer", "parameters": 30e9, "active_parameters": 3e9, "tokens": 1e12},
+    },
+    "an accelerator of your own, with its kernels": {
+        "cluster": {
+            "gpu_count": 64,
+            "custom_gpu": {
+                "name": "X1",
+                "memory_gb": 128,
+                "peak_tflops": 1200,
+                "memory_bandwidth_gb_s": 4800,
+                "link_gb_s": 450,
+                "network_gbps": 400,
+                "gemm_efficiency_percent": 75,
+            },
+        },
+        "work": {"kind": "transformer", **_8B},
+    },
+    "an MFU of a smaller profiling run": {
+        "cluster": _H100,
+        "work": {"kind": "transformer", **_8B, "mfu_percent": 40},
+        "scaling": {"kind": "communication", "share_percent": 8, "gpu_count": 64},
+    },
+    "an HFU of a larger profiling run": {
+        "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 64},
+        "work": {"kind": "transformer", **_8B, "hfu_percent": 45, "recompute": "full"},
+        "scaling": {"kind": "communication", "share_percent": 8, "gpu_count": 512},
+    },
     "throughput at another count, with a law": {
         "cluster": {"gpu_count": 512},
         "work": {
