@@ -27,15 +27,16 @@ def judge(
         if budget.confidence_percent is UNSET:
             raise BrokenRule.at("/budget", "Give an amount, a deadline, or both")
         return None
-    by_cost = None if budget.amount is None else _judge_cost(budget, budget.amount, currency, total)
+    by_cost = None if budget.amount is None else judge_cost(budget.amount, budget.warn_percent, currency, total)
     by_deadline = None if budget.deadline is None else _judge_deadline(budget, budget.deadline, start_at, finish_at)
     reached = {part.status for part in (by_cost, by_deadline) if part is not None}
     status = next(status for status in _WORST_FIRST if status in reached)
     return Verdict(status=status, judged=judged, cost=by_cost, deadline=by_deadline)
 
 
-def _judge_cost(budget: Budget, amount: Decimal, currency: str, total: Decimal) -> CostVerdict:
-    warn_from = amount * exact(budget.warn_percent)
+def judge_cost(amount: Decimal, warn_percent: float, currency: str, total: Decimal) -> CostVerdict:
+    """The verdict on a total in the budget's currency."""
+    warn_from = amount * exact(warn_percent)
     return CostVerdict(
         status=_status(total > amount, total * PERCENT >= warn_from),
         amount=written(amount, currency),

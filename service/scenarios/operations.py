@@ -20,7 +20,7 @@ from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.estimates.tables import tables_of
 from service.estimator.inputs import Budget
-from service.estimator.results import Estimate, Note, Verdict
+from service.estimator.results import Estimate, Judged, Note, Verdict
 from service.estimator.verdict import judge
 from service.http.conditional import Preconditions
 from service.http.encoding import encoded
@@ -325,8 +325,11 @@ def _schedule(stored: StoredRevision, plan: Plan) -> Schedule:
     """From the request's own start, else the scenario's; BrokenRule where neither is known."""
     request = stored.request
     if request.start_at is None and plan.planned_start is None:
-        told = "Costs by month need the day on which the run starts: give the request a start_at or planned_start"
-        raise BrokenRule.at("planned_start", told, "path")
+        told = (
+            "What falls due when needs the day on which the run starts: PATCH the scenario with a planned_start, as in "
+            '{"planned_start": "2027-01-01T00:00:00Z"}, or save a request with a start_at'
+        )
+        raise BrokenRule.at("name", told, "path")
     return schedule_of(request, plan.planned_start if request.start_at is None else None)
 
 
@@ -341,26 +344,35 @@ def _notes(answer: Estimate) -> tuple[Note, ...]:
 def _verdict(
     stored: StoredRevision, plan: Plan, schedule: Schedule, expected: Reforecast
 ) -> tuple[Verdict | None, tuple[Note, ...]]:
-    """The budget of the request, or the one of the scenario where that has no amount, on what is expected now."""
+    """The budget of the request, or the one of the scenario where that has no amount, on what is expected now or, where
+    the request asks for a confidence, on that quantile."""
     asked = stored.request.budget or Budget()
-    amount, notes = asked.amount, []
-    if amount is None and plan.budget_amount is not None:
-        if plan.budget_currency == expected.currency:
-            amount = Money(written(plan.budget_amount, expected.currency))
-        else:
-            told = f"The budget is in {plan.budget_currency} and the plan in {expected.currency}: it is not judged."
-            notes.append(Note("budget-currency", "warning", told))
-    if amount is None and asked.deadline is None:
-        return None, tuple(notes)
+    amount, notes = _budget_amount(asked, plan, expected.currency)
+    judged: Judged = "expected" if asked.confidence_percent is UNSET else "quantile"
+    total, finish = expected.total, expected.finish_at
+    if judged == "quantile":
+        total, finish = expected.confident_total, expected.confident_finish_at
     deadline = asked.deadline
-    if amount is not None and expected.total is None:
-        amount = None
-    if deadline is not None and (expected.finish_at is None or deadline <= schedule.start_at):
+    if deadline is not None and (finish is None or deadline <= schedule.start_at):
         deadline = None
-    if (amount is None and asked.amount is not None) or (deadline is None and asked.deadline is not None):
+    budget = structs.replace(asked, amount=None if total is None else amount, deadline=deadline)
+    if (budget.amount, budget.deadline) != (amount, asked.deadline):
         notes.append(Note("not-judged", "warning", "A part of the budget cannot be judged, for it is not known."))
-    if amount is None and deadline is None:
+    if budget.amount is None and budget.deadline is None:
         return None, tuple(notes)
-    budget = structs.replace(asked, amount=amount, deadline=deadline, confidence_percent=UNSET)
-    total = expected.planned_total if expected.total is None else expected.total
-    return judge(budget, expected.currency, schedule.start_at, total, expected.finish_at), tuple(notes)
+    known_total = expected.planned_total if total is None else total
+    return judge(budget, expected.currency, schedule.start_at, known_total, finish, judged), tuple(notes)
+
+
+def _budget_amount(asked: Budget, plan: Plan, currency: str) -> tuple[Money | None, list[Note]]:
+    """The amount that is judged, and what there is to say of the other one."""
+    if plan.budget_amount is None:
+        return asked.amount, []
+    given = f"{written(plan.budget_amount, plan.budget_currency or currency)} {plan.budget_currency}"
+    if asked.amount is not None:
+        told = f"The budget in the request is judged, and not the scenario's of {given}."
+        return asked.amount, [Note("budget-of-request", "info", told)]
+    if plan.budget_currency != currency:
+        told = f"The scenario's budget of {given} is not judged, for the plan is in {currency}."
+        return None, [Note("budget-currency", "warning", told)]
+    return Money(written(plan.budget_amount, currency)), []

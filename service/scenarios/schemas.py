@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.estimates.schemas import EstimateRequest
 from service.estimator.answers import ExchangeUsed
-from service.estimator.results import Estimate
+from service.estimator.results import Estimate, VerdictStatus
 from service.http.paging import DEFAULT_LIMIT, Cursor, Limit
 from service.http.text import LINE_PATTERN, NAME_MAX_LENGTH, NAME_PATTERN, TEXT_PATTERN
 from service.money import CurrencyCode, Money
@@ -69,6 +69,24 @@ class BudgetShown(Struct, frozen=True):
 
     amount: Decimal
     currency: str
+
+
+class BudgetVerdict(Struct, frozen=True):
+    """The total against what has been set aside, judged as the budget of a request is by default."""
+
+    status: VerdictStatus
+    judged: Annotated[
+        Literal["total"],
+        Meta(description="The newest revision's total, with the contingency where its request asks for a confidence."),
+    ]
+    used_percent: Annotated[float | None, Meta(description="Null of a budget of 0.")]
+    headroom: Annotated[Decimal, Meta(description="What is left; negative when the budget is exceeded.")]
+
+
+Judgement = Annotated[
+    BudgetVerdict | None,
+    Meta(description="On `budget`; null without one, or where the total is in another currency."),
+]
 
 
 class ScenarioWrite(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +150,7 @@ class Scenario(Struct, frozen=True):
     cost_centre: str | None
     planned_start: StoredAt | None
     budget: BudgetShown | None
+    verdict: Judgement
 
 
 class ScenarioSummary(Struct, frozen=True):
@@ -153,6 +172,7 @@ class ScenarioSummary(Struct, frozen=True):
     cost_centre: str | None
     planned_start: StoredAt | None
     budget: BudgetShown | None
+    verdict: Judgement
 
 
 class ScenarioPage(Struct, frozen=True):

@@ -21,6 +21,11 @@ from service.scenarios.arithmetic.spreads import Basis, Moment, Schedule, frame_
 
 WorkUnit = Literal["tokens", "productive_gpu_hours"]
 
+GAP = Note(
+    "gap-in-actuals",
+    "warning",
+    "Between two records lies a time that none covers: if nothing ran, a record of 0 says so.",
+)
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -44,7 +49,7 @@ class ActualRecord(Struct, frozen=True, kw_only=True):
 class ToDate(Struct, frozen=True, kw_only=True):
     """Records added up until the last of them that is over by a date; None where one of them does not say."""
 
-    begin: datetime.datetime | None
+    records: tuple[ActualRecord, ...]
     known_until: datetime.datetime | None
     amount: Decimal
     gpu_hours: Fraction | None
@@ -112,13 +117,12 @@ def to_date(records: Sequence[ActualRecord], as_of: datetime.datetime, unit: Wor
     known = [record for record in checked_records(records) if record.period_end <= as_of]
     has_gaps = any(earlier.period_end < later.period_start for earlier, later in pairwise(known))
     gpu_hours = _sum([record.gpu_hours for record in known])
-    work = _sum([record.tokens_done if unit == "tokens" else record.productive_gpu_hours for record in known])
+    work = _sum([_work_in(record, unit) for record in known])
     notes = []
     if not known:
         notes.append(Note("no-actuals", "info", "No period that is over by this date has a record."))
     if has_gaps:
-        told = "Between two records lies a time that none covers: if nothing ran, a record of 0 says so."
-        notes.append(Note("gap-in-actuals", "warning", told))
+        notes.append(GAP)
     if gpu_hours is None:
         notes.append(Note("gpu-hours-unknown", "warning", "A record does not say how many GPU-hours were billed."))
     if work is None:
@@ -127,7 +131,7 @@ def to_date(records: Sequence[ActualRecord], as_of: datetime.datetime, unit: Wor
     with exact_arithmetic():
         amount = to_minor_unit(sum((record.amount for record in known), Decimal(0)), currency)
     return ToDate(
-        begin=known[0].period_start if known else None,
+        records=tuple(known),
         known_until=known[-1].period_end if known else None,
         amount=amount,
         gpu_hours=gpu_hours,
@@ -135,6 +139,24 @@ def to_date(records: Sequence[ActualRecord], as_of: datetime.datetime, unit: Wor
         has_gaps=has_gaps,
         notes=tuple(notes),
     )
+
+
+def finished_at(records: Sequence[ActualRecord], plan: Baseline) -> datetime.datetime | None:
+    """The end of the first record with which all of the work is done; None where it is not, or nobody can say."""
+    so_far = Fraction(0)
+    for record in records:
+        done = _work_in(record, plan.unit)
+        if done is None:
+            return None
+        so_far += Fraction(exact(done))
+        if so_far >= plan.work:
+            return record.period_end
+    return None
+
+
+def is_pause(record: ActualRecord, unit: WorkUnit) -> bool:
+    """Whether it says that nothing ran: 0 GPU-hours, and no work."""
+    return record.gpu_hours == 0 and not _work_in(record, unit)
 
 
 def baseline_of(answer: Estimate) -> Baseline:
@@ -219,6 +241,10 @@ def _point(moment: datetime.datetime, planned: Decimal, actual: Decimal | None, 
     if actual is None:
         return BurnPoint(moment, planned, total - planned, None, None, None)
     return BurnPoint(moment, planned, total - planned, actual, total - actual, actual - planned)
+
+
+def _work_in(record: ActualRecord, unit: WorkUnit) -> float | None:
+    return record.tokens_done if unit == "tokens" else record.productive_gpu_hours
 
 
 def _in_utc(record: ActualRecord) -> ActualRecord:

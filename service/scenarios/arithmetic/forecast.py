@@ -4,7 +4,11 @@ How fast the rest goes and what it costs is in `remaining`. The quantiles are th
 cost, times sqrt((1 - c) x^2 + c x), where x is what is left over what was planned in all and c the share of the
 variance that is the chance of failures. Inputs that are off are off for the whole run, so their spread shrinks with
 what is left; failures are independent of each other, so their variance does. Nothing is credited for having been
-observed: the quantiles are rather wide than narrow. The total holds no contingency: that is what they are for.
+observed: the quantiles are rather wide than narrow. The total holds no contingency: that is what they are for. What
+`budget.confidence_percent` asks for shrinks like them, from the plan's contingency and its finish at that quantile.
+
+Once all of the work is done, the finish is the end of the record that says so, and stays. Later records count for their
+amounts alone.
 """
 
 import datetime
@@ -23,11 +27,13 @@ from service.estimator.timing import finish_at
 from service.estimator.uncertainty import CHANCE
 from service.money import exact, exact_arithmetic, to_minor_unit
 from service.scenarios.arithmetic.actuals import (
+    GAP,
     ActualRecord,
     Baseline,
     ToDate,
     WorkUnit,
     baseline_of,
+    finished_at,
     hours_between,
     to_date,
 )
@@ -61,10 +67,20 @@ class Reforecast(Struct, frozen=True, kw_only=True):
     over_plan: Annotated[Decimal | None, Meta(description="`total` less `planned_total`.")]
     remaining_gpu_hours: float | None
     remaining_hours: float | None
-    finish_at: Moment | None
+    finish_at: Annotated[
+        Moment | None, Meta(description="Once the work is done, the end of the first record with which it is.")
+    ]
     delay_hours: Annotated[float | None, Meta(description="Behind the plan's finish; negative where ahead of it.")]
     cost_quantiles: Annotated[CostQuantiles | None, Meta(description="Null where the plan has none.")]
     finish_quantiles: Annotated[FinishQuantiles | None, Meta(description="Null where the plan has none.")]
+    confident_total: Annotated[
+        Decimal | None,
+        Meta(description="With what is left of the contingency; null where the plan's budget has no confidence."),
+    ]
+    confident_finish_at: Annotated[
+        Moment | None,
+        Meta(description="At the plan's `budget.confidence_percent`; null without one, or without a deadline."),
+    ]
     notes: tuple[Note, ...]
 
 
@@ -73,34 +89,48 @@ def reforecast(
 ) -> Reforecast:
     """The forecast as of a date, from the records that are over by then."""
     plan = baseline_of(answer)
-    done = to_date(records, as_of, plan.unit, answer.cost.currency)
+    paid = to_date(records, as_of, plan.unit, answer.cost.currency)
+    finished = finished_at(paid.records, plan)
+    done = paid if finished is None else to_date(paid.records, finished, plan.unit, answer.cost.currency)
     now = done.known_until
     if now is None and as_of <= schedule.start_at:
         now = schedule.start_at  # nothing is due yet, and nothing is done
     if now is None or done.work is None or done.has_gaps:
-        return _unknown(answer, plan, done)
-    pace = pace_of(plan, done, now)
-    return _forecast(answer, schedule, plan, done, now, pace, rest_of(answer, schedule, done, now, pace))
+        return _unknown(answer, plan, paid)
+    pace = pace_of(plan, done)
+    rest = Rest(None, None)  # what was paid in a gap after the end is not known
+    if not paid.has_gaps:
+        rest = rest_of(answer, schedule, done, paid.known_until or now, pace)
+    return _forecast(answer, schedule, plan, paid, done, now, pace, rest)
 
 
 def _forecast(
-    answer: Estimate, schedule: Schedule, plan: Baseline, done: ToDate, now: datetime.datetime, pace: Pace, rest: Rest
+    answer: Estimate,
+    schedule: Schedule,
+    plan: Baseline,
+    paid: ToDate,
+    done: ToDate,
+    now: datetime.datetime,
+    pace: Pace,
+    rest: Rest,
 ) -> Reforecast:
+    """`paid` is all that is known, `done` what was until the run was over, and `now` until when that is."""
     assert done.work is not None
     currency, left = answer.cost.currency, None if rest.cost is None else decimal_of(rest.cost)
     remaining = None if left is None else to_minor_unit(left, currency)
-    total = None if remaining is None else done.amount + remaining
+    total = None if remaining is None else paid.amount + remaining
     finish = _finish(now, pace.hours_left)
     planned_finish = frame_of(answer, schedule, "amortised").end
+    work_done = done.work if paid.work is None else paid.work
     return structs.replace(
-        _unknown(answer, plan, done),
-        work_done=shown(done.work),
-        done_percent=shown(done.work * PERCENT / plan.work),
+        _unknown(answer, plan, paid),
+        work_done=shown(work_done),
+        done_percent=shown(work_done * PERCENT / plan.work),
         rate_basis=pace.basis,
         work_per_hour=shown(pace.per_hour),
         work_per_gpu_hour=None if pace.per_gpu_hour is None else shown(pace.per_gpu_hour),
         price_percent=None if rest.price is None else shown(rest.price * PERCENT),
-        actual=done.amount,
+        actual=paid.amount,
         remaining=remaining,
         total=total,
         over_plan=None if total is None else total - plan.expected_total,
@@ -108,9 +138,11 @@ def _forecast(
         remaining_hours=shown(pace.hours_left),
         finish_at=None if finish is None else to_the_second(finish, now),
         delay_hours=None if finish is None else shown(hours_between(planned_finish, finish)),
-        cost_quantiles=None if left is None else _cost_quantiles(answer, plan, done.amount, left),
+        cost_quantiles=None if left is None else _cost_quantiles(answer, plan, paid.amount, left),
         finish_quantiles=_finish_quantiles(answer, now, pace.hours_left),
-        notes=(*done.notes, *rest.notes, *_notes(answer, pace, finish)),
+        confident_total=None if left is None else _confident_total(answer, plan, paid.amount, left),
+        confident_finish_at=_confident_finish(answer, schedule, now, pace.hours_left),
+        notes=(*_notes_on_records(paid, done), *rest.notes, *_notes(answer, pace, finish)),
     )
 
 
@@ -138,12 +170,24 @@ def _unknown(answer: Estimate, plan: Baseline, done: ToDate) -> Reforecast:
         delay_hours=None,
         cost_quantiles=None,
         finish_quantiles=None,
+        confident_total=None,
+        confident_finish_at=None,
         notes=done.notes,
     )
 
 
+def _notes_on_records(paid: ToDate, done: ToDate) -> Iterator[Note]:
+    """On those until the run was over, and on what was paid after it."""
+    yield from done.notes
+    if done is not paid:
+        yield from (note for note in paid.notes if note.code == GAP.code)
+
+
 def _notes(answer: Estimate, pace: Pace, finish: datetime.datetime | None) -> Iterator[Note]:
-    if pace.basis == "plan":
+    if pace.paused and pace.basis == "observed":
+        told = f"Periods of 0 GPU-hours ({shown(pace.paused):g} h) are left out of the rate; no more are expected."
+        yield Note("pauses-left-out", "info", told)
+    if pace.basis == "plan" and not pace.is_over:
         yield Note("plan-rate", "info", "Too little is done to go by: the rest is at the plan's rate and price.")
     if finish is None:
         yield Note("never-ends", "warning", "At this rate the run ends after the year 9999.")
@@ -183,16 +227,47 @@ def _cost_quantiles(answer: Estimate, plan: Baseline, paid: Decimal, left: Decim
         )
 
 
+def _confident_total(answer: Estimate, plan: Baseline, paid: Decimal, left: Decimal) -> Decimal | None:
+    """The plan's total has its contingency, and of that as much is left as of its spread."""
+    if answer.cost.expected_total is UNSET:
+        return None
+    contingency, scale = answer.cost.total - plan.expected_total, Decimal(1)
+    with exact_arithmetic():
+        if plan.expected_total:
+            scale = spread_left(Fraction(left) / Fraction(plan.expected_total), _chance(answer))
+        return to_minor_unit(paid + left + contingency * scale, answer.cost.currency)
+
+
+def _confident_finish(
+    answer: Estimate, schedule: Schedule, now: datetime.datetime, hours_left: Fraction
+) -> datetime.datetime | None:
+    """From the finish that the plan's verdict judged, which is where the plan says it."""
+    verdict = answer.verdict
+    if verdict is None or verdict.judged != "quantile" or verdict.deadline is None:
+        return None
+    headroom = Fraction(exact(verdict.deadline.headroom_hours))
+    planned_hours = hours_between(schedule.start_at, verdict.deadline.deadline) - headroom
+    finish = _at_quantile(answer, now, hours_left, planned_hours)
+    return None if finish is None else to_the_second(finish, now)
+
+
+def _at_quantile(
+    answer: Estimate, now: datetime.datetime, hours_left: Fraction, planned_hours: Fraction
+) -> datetime.datetime | None:
+    """The finish where the plan takes so many hours in all; never before what is known."""
+    expected = Fraction(exact(answer.duration.expected_wall_clock_hours))
+    scale = Fraction(spread_left(hours_left / expected, _chance(answer)))
+    return _finish(now, max(Fraction(0), hours_left + (planned_hours - expected) * scale))
+
+
 def _finish_quantiles(answer: Estimate, now: datetime.datetime, hours_left: Fraction) -> FinishQuantiles | None:
-    """Never before what is known."""
+    """Null where one of them is on no calendar."""
     if answer.risk is UNSET:
         return None
-    planned, expected = answer.risk.days, Fraction(exact(answer.duration.expected_wall_clock_hours))
-    scale = Fraction(spread_left(hours_left / expected, _chance(answer)))
     found: dict[str, datetime.datetime] = {}
     for name in FinishQuantiles.__struct_fields__:
-        days = Fraction(exact(getattr(planned, f"{name}_days")))
-        finish = _finish(now, max(Fraction(0), hours_left + (days * HOURS_PER_DAY - expected) * scale))
+        days = Fraction(exact(getattr(answer.risk.days, f"{name}_days")))
+        finish = _at_quantile(answer, now, hours_left, days * HOURS_PER_DAY)
         if finish is None:
             return None
         found[name] = to_the_second(finish, now)

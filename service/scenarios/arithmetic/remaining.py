@@ -2,15 +2,19 @@
 
 * **Rate.** Work a GPU-hour and work an hour since the first record, planned set-up left out of both, once there is
   enough: a twentieth of the work, or a week of it. Until then the plan's. One or the other and no blend, for the weight
-  of a blend would be a number that nobody has measured.
+  of a blend would be a number that nobody has measured. Periods in which nothing ran are not of the hours: the rest is
+  taken to go on without a pause.
 * **Price.** What was paid against what the plan would have cost for the GPU-hours that were billed, storage and the
   like as planned; known as soon as the rate is. Before that the plan's.
+* **The end.** Once the work is done, the run is over: what later records say of hours and of work changes nothing, and
+  of money only what is kept and what a commitment leaves unused is still to come.
 * **What is left.** GPU time by GPU-hours, beyond a commitment at the price beyond it, storage by hours, a kept data set
   as the plan has it after the last record, a commitment's unused time until the term ends, egress whole until the work
   is done; all with the plan's discount, credits and tax in proportion.
 """
 
 import datetime
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal
 
@@ -19,7 +23,7 @@ from msgspec import Struct
 from service.estimator.results import Estimate, Note
 from service.estimator.uncertainty import LARGEST_AMOUNT
 from service.money import exact
-from service.scenarios.arithmetic.actuals import Baseline, ToDate, baseline_of, hours_between
+from service.scenarios.arithmetic.actuals import ActualRecord, Baseline, ToDate, baseline_of, hours_between, is_pause
 from service.scenarios.arithmetic.phasing import lines_until
 from service.scenarios.arithmetic.spreads import Frame, Schedule, SpreadName, Term, frame_of, spreads_of
 
@@ -40,7 +44,8 @@ _NO_OVERFLOW_PRICE = Note(
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """What is left to do and how fast; `setup_left` is the part of the set-up that is still to come."""
+    """What is left to do and how fast; `setup_left` is the part of the set-up that is still to come, `paused` the hours
+    that were left out of the rate."""
 
     basis: RateBasis
     per_hour: Fraction
@@ -49,6 +54,12 @@ class Pace(Struct, frozen=True, kw_only=True):
     setup_left: Fraction
     hours_left: Fraction
     gpu_hours_left: Fraction | None
+    paused: Fraction
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of the work is done."""
+        return not self.work_left
 
 
 class Rest(Struct, frozen=True):
@@ -59,10 +70,11 @@ class Rest(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
 
-def pace_of(plan: Baseline, done: ToDate, now: datetime.datetime) -> Pace:
-    """The rate that was seen if there is enough of it, else the plan's."""
+def pace_of(plan: Baseline, done: ToDate) -> Pace:
+    """The rate that was seen if there is enough of it, else the plan's. Of a run that is over: until it was."""
     assert done.work is not None
-    elapsed = Fraction(0) if done.begin is None else hours_between(done.begin, now)
+    paused = _hours_of(record for record in done.records if is_pause(record, plan.unit))
+    elapsed = _hours_of(done.records) - paused
     hours = elapsed - plan.setup_hours
     gpu_hours = None if done.gpu_hours is None else done.gpu_hours - plan.setup_gpu_hours
     is_week = hours >= ENOUGH_HOURS and done.work >= plan.work * _ANYTHING
@@ -78,6 +90,7 @@ def pace_of(plan: Baseline, done: ToDate, now: datetime.datetime) -> Pace:
         setup_left = max(Fraction(0), 1 - elapsed / plan.setup_hours)
     work_left = max(Fraction(0), plan.work - done.work)
     gpu_hours_left = work_left / per_gpu_hour + plan.setup_gpu_hours * setup_left
+    is_left_known = is_cost_known or not work_left
     return Pace(
         basis="observed" if observed else "plan",
         per_hour=per_hour,
@@ -85,31 +98,48 @@ def pace_of(plan: Baseline, done: ToDate, now: datetime.datetime) -> Pace:
         work_left=work_left,
         setup_left=setup_left,
         hours_left=work_left / per_hour + plan.setup_hours * setup_left,
-        gpu_hours_left=gpu_hours_left if is_cost_known else None,
+        gpu_hours_left=gpu_hours_left if is_left_known else None,
+        paused=paused,
     )
 
 
 def rest_of(answer: Estimate, schedule: Schedule, done: ToDate, now: datetime.datetime, pace: Pace) -> Rest:
-    """The price of GPU time, and what the rest costs at it."""
+    """The price of GPU time, and what the rest costs at it. `now` is until when all is paid, `done` what was until the
+    run was over."""
     if pace.gpu_hours_left is None:
         return Rest(None, None)
-    bill, price = _Bill.of(answer, schedule, now), Fraction(1)
-    if pace.basis == "observed":
-        assert done.begin is not None
-        assert done.gpu_hours is not None
-        beyond = bill.beyond(done.begin, hours_between(done.begin, now), done.gpu_hours)
-        if beyond is None:
-            return Rest(None, None, (_NO_OVERFLOW_PRICE,))
-        found = bill.find_price(Fraction(done.amount), done.gpu_hours, beyond)
-        if found is None:
-            return Rest(None, None, (_NO_PRICE,))
-        price = found
-    cost = bill.cost_left(pace, price, now)
+    found = _price_seen(answer, schedule, done) if pace.basis == "observed" else Fraction(1)
+    price = None if isinstance(found, Note) else found
+    if isinstance(found, Note) and not pace.is_over:
+        return Rest(None, None, (found,))
+    # Of a run that is over no GPU time is left, whatever its price was.
+    cost = _Bill.of(answer, schedule, now).cost_left(pace, price or Fraction(1), now)
     if cost is None:
         return Rest(None, price, (_NO_OVERFLOW_PRICE,))
     if cost >= LARGEST_AMOUNT:
         return Rest(None, price, (Note("too-large", "warning", "The rest costs more than an amount of money holds."),))
     return Rest(cost, price)
+
+
+def _price_seen(answer: Estimate, schedule: Schedule, done: ToDate) -> Fraction | Note:
+    """The price that was paid for GPU time over the plan's, or why nobody can tell."""
+    assert done.known_until is not None
+    if done.gpu_hours is None:
+        return _NO_PRICE
+    bill, beyond = _Bill.of(answer, schedule, done.known_until), Fraction(0)
+    for record in done.records:
+        if record.gpu_hours:
+            hours = hours_between(record.period_start, record.period_end)
+            extra = bill.beyond(record.period_start, hours, Fraction(exact(record.gpu_hours)))
+            if extra is None:
+                return _NO_OVERFLOW_PRICE
+            beyond += extra
+    found = bill.find_price(Fraction(done.amount), done.gpu_hours, beyond)
+    return _NO_PRICE if found is None else found
+
+
+def _hours_of(records: Iterable[ActualRecord]) -> Fraction:
+    return sum((hours_between(record.period_start, record.period_end) for record in records), Fraction(0))
 
 
 class _Part(Struct, frozen=True):
@@ -169,15 +199,17 @@ class _Bill(Struct, frozen=True, kw_only=True):
 
     def cost_left(self, pace: Pace, price: Fraction, now: datetime.datetime) -> Fraction | None:
         """What is still to be paid; None where it lies beyond a commitment, at a price that nobody said."""
-        assert pace.per_gpu_hour is not None
         assert pace.gpu_hours_left is not None
         beyond = self.beyond(now, pace.hours_left, pace.gpu_hours_left)
         if beyond is None:
             return None
-        gpu_time = self.per_gpu_hour * pace.work_left / pace.per_gpu_hour + self.part("setup").whole * pace.setup_left
+        gpu_time = self.part("setup").whole * pace.setup_left
+        if not pace.is_over:
+            assert pace.per_gpu_hour is not None
+            gpu_time += self.per_gpu_hour * pace.work_left / pace.per_gpu_hour
         by_hour = self.part("whole_run").whole * pace.hours_left / self.expected_hours
         kept = self.part("retention").whole - self.part("retention").until_now
-        at_end = self.part("end").whole if pace.work_left else Fraction(0)
+        at_end = Fraction(0) if pace.is_over else self.part("end").whole
         return self.net * (price * (gpu_time + beyond) + by_hour + kept + self.unused_after(now, pace) + at_end)
 
     # --------------------------------------------------------------------------------------- a commitment
