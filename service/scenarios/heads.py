@@ -6,10 +6,13 @@ from typing import Any
 from msgspec import Raw, Struct
 from sqlalchemy import Row
 
+from service.errors import Conflict, Fault
+from service.estimator.inputs import DEFAULT_WARN_PERCENT
+from service.estimator.verdict import judge_cost
 from service.http.encoding import encoded
 from service.http.text import name_key
 from service.money import to_minor_unit, written
-from service.scenarios.schemas import BudgetShown, ScenarioSummary, Status
+from service.scenarios.schemas import BudgetShown, BudgetVerdict, ScenarioSummary, Status
 from service.scenarios.tables import scenarios
 
 AnyRow = Row[*tuple[Any, ...]]
@@ -45,6 +48,7 @@ class Wire(Struct, frozen=True):
     cost_centre: str | None
     planned_start: datetime.datetime | None
     budget: BudgetShown | None
+    verdict: BudgetVerdict | None
 
 
 def etag_of(row: AnyRow) -> str:
@@ -76,6 +80,7 @@ def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = Fals
         row.cost_centre,
         row.planned_start,
         budget_of(row),
+        verdict_of(row),
     )
     return Stored(row.name, etag_of(row), encoded(wire), created)
 
@@ -99,7 +104,24 @@ def summary_of(row: AnyRow) -> ScenarioSummary:
         row.cost_centre,
         row.planned_start,
         budget_of(row),
+        verdict_of(row),
     )
+
+
+def refuse_archived(name: str, status: Status) -> None:
+    """What is archived is changed by nobody: Conflict."""
+    if status == "archived":
+        told = f"{name!r} is archived: reopen it first."
+        raise Conflict(told, (Fault("path", "name", told),))
+
+
+def verdict_of(row: AnyRow) -> BudgetVerdict | None:
+    """The stored total against what has been set aside, in the same currency."""
+    if row.budget_amount is None or row.budget_currency != row.currency:
+        return None
+    total = to_minor_unit(row.total, row.currency)
+    found = judge_cost(written(row.budget_amount, row.currency), DEFAULT_WARN_PERCENT, row.currency, total)
+    return BudgetVerdict(found.status, "total", found.used_percent, found.headroom)
 
 
 def budget_of(row: AnyRow) -> BudgetShown | None:
