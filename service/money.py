@@ -81,7 +81,12 @@ def read_signed_money(value: object) -> SignedMoney:
     """The same, with a sign where the amount is below zero."""
     if type(value) is str:
         size = value.removeprefix("-")
-        return SignedMoney(-read_money(size) if size != value else read_money(value))
+        if not _AMOUNT.fullmatch(size):
+            raise ValueError(
+                f'Expected a decimal amount such as "2.50", or "-2.50" for a refund: at most {MAX_INTEGER_DIGITS} '
+                f"integer and {MAX_FRACTION_DIGITS} fraction digits after a point, no plus sign, no exponent"
+            )
+        return SignedMoney(-Decimal(size) if size != value else size)
     if type(value) is float or type(value) is int:
         if not -MAX_AMOUNT <= value <= MAX_AMOUNT:
             raise ValueError(f"Expected an amount from -{MAX_AMOUNT} to {MAX_AMOUNT}")

@@ -129,8 +129,8 @@ async def put_actual(
 ) -> JSON[Actual]:
     """Record what was paid for a period.
 
-    What it came to, in the scenario's currency. Replacing a record needs If-Match; a period that overlaps another one
-    is a 409.
+    What it came to, in the scenario's currency. Replacing a record needs If-Match, but one that says the same already
+    stays as it is, so that a lost answer can be asked for again. A period that overlaps another one is a 409.
     """
     canonical, days = read_name(name), _period(period)
     stored = await actual_store.save_actual(
@@ -146,7 +146,7 @@ async def put_actual(
     "/{name:str}/actuals/{period:str}",
     operation_id="deleteActual",
     opt=About(
-        scope="scenarios:write", conditional="write", success="Deleted.", database=True, errors=("422",)
+        scope="scenarios:write", conditional="write", success="Deleted.", database=True, errors=("409", "422")
     ).as_opt(),
 )
 async def delete_actual(

@@ -1,6 +1,7 @@
 """What was paid, in the database: record, change, delete, import, list. A connection and a project in, a Struct out.
 
-Whoever writes holds the scenario's row until the transaction ends, so that two periods written at once cannot overlap.
+Whoever writes holds the scenario's row until the transaction ends, so that two periods written at once cannot overlap,
+and none is written to what was archived meanwhile.
 """
 
 import datetime
@@ -33,6 +34,7 @@ from service.scenarios.actual_schemas import (
 )
 from service.scenarios.actual_tables import actuals
 from service.scenarios.arithmetic.actuals import ActualRecord
+from service.scenarios.heads import refuse_archived
 from service.scenarios.tables import scenarios
 from service.storage.audit import Actor, hash_of, record
 
@@ -125,13 +127,16 @@ async def save_actual(
     write: ActualWrite,
     preconditions: Preconditions,
 ) -> StoredActual:
-    """Record a period or change its record, as the preconditions allow; Conflict where it overlaps another."""
+    """Record a period or change its record, as the preconditions allow; Conflict where it overlaps another. A record
+    that says the same already stays as it is, so that a write whose answer was lost can be sent again as it was."""
     owner = await _owner_for_write(connection, actor.project_id, name)
     found = await _find_row(connection, owner, period)
     if found is None:
         preconditions.allow_creation()
         await _check_new(connection, owner, period)
         return await _insert(connection, actor, owner, period, write)
+    if _outcome(owner, found, write) == "unchanged" and preconditions.if_none_match is None:
+        return StoredActual(_actual(found))
     preconditions.allow_change(_etag(found))
     return StoredActual(await _replace(connection, actor, owner, found, write))
 
@@ -247,10 +252,12 @@ def _fault(row: FileRow, message: str) -> Fault:
 
 async def _owner(connection: AsyncConnection, project_id: int, name: str, *, lock: bool = False) -> _Owner:
     s = scenarios.c
-    statement = select(s.id, s.name, s.currency).where(*_named(project_id, name))
+    statement = select(s.id, s.name, s.currency, s.status).where(*_named(project_id, name))
     row = (await connection.execute(statement.with_for_update() if lock else statement)).one_or_none()
     if row is None:
         raise NotFound.named("scenario", name)
+    if lock:
+        refuse_archived(row.name, row.status)
     return _Owner(row.id, row.name, row.currency)
 
 

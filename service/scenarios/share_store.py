@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.errors import NotFound
 from service.http.paging import count_key, read_cursor, write_cursor
 from service.http.text import name_key
+from service.scenarios.heads import refuse_archived
 from service.scenarios.revision_store import StoredRevision, get_revision, stored_revision
 from service.scenarios.schemas import Share, SharePage, ShareQuery
 from service.scenarios.tables import scenario_revisions, scenario_shares, scenarios
@@ -49,7 +50,8 @@ class NewLink(Struct, frozen=True):
 async def add_share(
     connection: AsyncConnection, actor: Actor, name: str, number: int | None, link: NewLink, now: datetime.datetime
 ) -> Share:
-    """A link to a revision of a live scenario, or to its newest; NotFound."""
+    """A link to a revision of a live scenario, or to its newest; NotFound, or Conflict where it is archived."""
+    await _require(connection, actor.project_id, name, to_change=True)
     revision = await get_revision(connection, actor.project_id, name, number)
     statement = (
         insert(scenario_shares)
@@ -101,13 +103,18 @@ async def find_shared(connection: AsyncConnection, digest: bytes) -> StoredRevis
     return None if row is None else stored_revision(row)
 
 
-async def _require(connection: AsyncConnection, project_id: int, name: str) -> tuple[int, str]:
-    statement = select(_S.id, _S.name).where(
+async def _require(
+    connection: AsyncConnection, project_id: int, name: str, *, to_change: bool = False
+) -> tuple[int, str]:
+    """Id and name of a live scenario; one that is to be changed is held until the transaction ends."""
+    statement = select(_S.id, _S.name, _S.status).where(
         _S.project_id == project_id, _S.deleted_at.is_(None), _S.name_key == name_key(name)
     )
-    row = (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement.with_for_update() if to_change else statement)).one_or_none()
     if row is None:
         raise NotFound.named("scenario", name)
+    if to_change:
+        refuse_archived(row.name, row.status)
     return row.id, row.name
 
 

@@ -32,7 +32,7 @@ from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.text import canonical_name, name_key
 from service.prices.store import release_tables, use_table
-from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, stored, words_of
+from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, refuse_archived, stored, words_of
 from service.scenarios.revision_store import add_revision, get_revision, values_again, values_of
 from service.scenarios.schemas import (
     ScenarioDuplicate,
@@ -314,9 +314,8 @@ async def _row_for_change(
 
 def _allow_edit(row: AnyRow, may_approve: bool, *, archived: bool = False) -> None:
     """What is archived is changed by nobody, what is approved only by those who approve."""
-    if row.status == "archived" and not archived:
-        told = f"{row.name!r} is archived: reopen it first."
-        raise Conflict(told, (Fault("path", "name", told),))
+    if not archived:
+        refuse_archived(row.name, row.status)
     if row.status == "approved" and not may_approve:
         raise Forbidden(
             f"{row.name!r} is approved: only a key with the scope scenarios:approve changes it.", "scenarios:approve"

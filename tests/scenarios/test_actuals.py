@@ -59,6 +59,48 @@ async def test_a_record_is_replaced_only_by_whoever_has_seen_it(run: httpx.Async
     assert (await pay(run, JANUARY, "1", etag=made.headers["etag"])).status_code == 412
 
 
+async def test_a_write_whose_answer_was_lost_is_sent_again_as_it_was(run: httpx.AsyncClient) -> None:
+    figures: dict[str, Any] = {"gpu_hours": 74400, "productive_gpu_hours": 0.1, "note": "invoice 17"}
+    made = await pay(run, JANUARY, **figures)
+    again = await pay(run, JANUARY, "160000.00", **figures)
+    assert (again.status_code, again.content, again.headers["etag"]) == (200, made.content, made.headers["etag"])
+    changed = await pay(run, JANUARY, "1", etag=made.headers["etag"])
+    retried = await pay(run, JANUARY, "1", etag=made.headers["etag"])
+    assert (retried.status_code, retried.content, retried.headers["etag"]) == (
+        200,
+        changed.content,
+        changed.headers["etag"],
+    )
+    for other in (await pay(run, JANUARY, "1", gpu_hours=0), await pay(run, JANUARY, "1", note="another")):
+        assert other.status_code == 428
+    log = (await run.get("/v1/audit-log", params={"kind": "actual"})).json()["items"]
+    assert [line["action"] for line in log] == ["replaced", "created"]
+
+
+async def test_who_only_creates_is_told_that_the_record_is_there(run: httpx.AsyncClient) -> None:
+    await pay(run, JANUARY)
+    refused = await run.put(f"{URL}/actuals/{JANUARY}", json={"amount": "160000"}, headers={"If-None-Match": "*"})
+    assert refused.status_code == 412
+
+
+async def test_to_what_is_archived_nothing_is_recorded(run: httpx.AsyncClient) -> None:
+    made = await pay(run, JANUARY)
+    await run.post(f"{URL}/archive", headers={"If-Match": "*"})
+    seen = {"If-Match": made.headers["etag"]}
+    file = "period_start,period_end,amount\n2027-02-01,2027-03-01,1\n"
+    for refused in (
+        await pay(run, FEBRUARY),
+        await pay(run, JANUARY, "1", etag=made.headers["etag"]),
+        await run.delete(f"{URL}/actuals/{JANUARY}", headers=seen),
+        await run.post(f"{URL}/actuals/import", content=file, headers={"Content-Type": "text/csv"}),
+    ):
+        assert (refused.status_code, code(refused)) == (409, "conflict"), refused.text
+        assert "'run' is archived: reopen it first" in refused.json()["detail"]
+    assert (await run.get(f"{URL}/actuals/{JANUARY}")).content == made.content
+    await run.post(f"{URL}/reopen", headers={"If-Match": "*"})
+    assert (await pay(run, FEBRUARY)).status_code == 201
+
+
 async def test_periods_do_not_overlap(run: httpx.AsyncClient) -> None:
     await pay(run, JANUARY)
     for other in (
@@ -141,6 +183,16 @@ async def test_what_is_no_record_is_refused(api: httpx.AsyncClient, body: dict[s
     assert (answer.status_code, code(answer)) == (422, "invalid-body")
 
 
+@pytest.mark.parametrize("amount", ["abc", "1,5", "--1", "+1", "1e3", "-", "1.", "-01"])
+async def test_what_is_no_amount_is_told_that_a_refund_has_a_sign(api: httpx.AsyncClient, amount: str) -> None:
+    await put(api, "run", a_run())
+    answer = await pay(api, JANUARY, amount)
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, fault["pointer"]) == (422, "/amount")
+    assert 'such as "2.50", or "-2.50" for a refund' in fault["message"]
+    assert "no sign" not in answer.text
+
+
 async def test_an_amount_may_be_a_number(api: httpx.AsyncClient) -> None:
     await put(api, "run", a_run())
     for amount, kept in ((12.5, "12.50"), (-0.01, "-0.01"), (0, "0.00"), ("-0", "0.00"), (-3, "-3.00")):
@@ -218,4 +270,4 @@ async def test_quantiles_follow_where_the_plan_has_them(stored_api: httpx.AsyncC
 async def test_a_forecast_needs_a_start(api: httpx.AsyncClient) -> None:
     await put(api, "run", a_run())
     answer = await api.get(FORECAST)
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "planned_start")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "name")

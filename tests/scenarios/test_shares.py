@@ -153,6 +153,18 @@ def test_a_server_prints_no_token(server: Server) -> None:
     assert "y" * 43 not in printed
 
 
+async def test_of_what_is_archived_no_link_is_made_and_old_ones_can_be_revoked(closed: httpx.AsyncClient) -> None:
+    made = await share(closed)
+    await closed.post(f"{URL}/archive", headers={"If-Match": "*"})
+    refused = await closed.post(f"{URL}/shares", json={})
+    assert (refused.status_code, "archived: reopen it first" in refused.json()["detail"]) == (409, True)
+    assert (await follow(closed, made)).status_code == 200
+    assert (await closed.delete(f"{URL}/shares/{made['id']}")).status_code == 204
+    assert (await follow(closed, made)).status_code == 404
+    await closed.post(f"{URL}/reopen", headers={"If-Match": "*"})
+    assert (await closed.post(f"{URL}/shares", json={})).status_code == 201
+
+
 async def test_what_cannot_be_shared_is_refused(closed: httpx.AsyncClient) -> None:
     for asked in ({"expires_in_hours": 2161}, {"expires_in_hours": 0}, {"revision": 0}, {"note": "two\nlines"}):
         assert (await closed.post(f"{URL}/shares", json=asked)).status_code == 422
