@@ -63,6 +63,8 @@ class Label(Base):
     key: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str]
     project_id: Mapped[int]
+    name_key: Mapped[str]
+    owner: Mapped[str | None]
 
 
 class AuditEntry(Base):
@@ -103,8 +105,8 @@ class Scenario(Base):
     updated_at: Mapped[datetime.datetime] = mapped_column(DateTime(timezone=True))
     deleted_at: Mapped[datetime.datetime | None] = mapped_column(DateTime(timezone=True))
     words: Mapped[str] = mapped_column(deferred=True)
-    currency: Mapped[str] = mapped_column(deferred=True)
-    total: Mapped[Decimal] = mapped_column(deferred=True)
+    currency: Mapped[str]
+    total: Mapped[Decimal]
     newest: Mapped[Revision] = relationship(
         primaryjoin=lambda: (Revision.scenario_id == Scenario.id) & (Revision.number == Scenario.latest_number),
         viewonly=True,
@@ -142,6 +144,13 @@ class BudgetOut(BaseModel):
     currency: str
 
 
+class VerdictOut(BaseModel):
+    status: str
+    judged: str
+    used_percent: float | None
+    headroom: Decimal
+
+
 class ScenarioOut(BaseModel):
     name: str
     description: str
@@ -159,6 +168,7 @@ class ScenarioOut(BaseModel):
     cost_centre: str | None
     planned_start: datetime.datetime | None
     budget: BudgetOut | None
+    verdict: VerdictOut | None
 
 
 async def get_session() -> AsyncIterator[AsyncSession]:
@@ -238,7 +248,14 @@ async def put_scenario(
             if had:
                 await session.execute(delete(Label).where(Label.scenario_id == scenario.id))
             session.add_all(
-                Label(scenario_id=scenario.id, key=key, value=value, project_id=PROJECT_ID)
+                Label(
+                    scenario_id=scenario.id,
+                    key=key,
+                    value=value,
+                    project_id=PROJECT_ID,
+                    name_key=scenario.name_key,
+                    owner=scenario.owner,
+                )
                 for key, value in body.labels.items()
             )
         after = written(shown(scenario, asked, answered))
@@ -363,4 +380,19 @@ def shown(scenario: Scenario, request: bytes, estimate: bytes) -> ScenarioOut:
         budget=None
         if scenario.budget_amount is None or scenario.budget_currency is None
         else BudgetOut(amount=scenario.budget_amount, currency=scenario.budget_currency),
+        verdict=verdict_of(scenario),
+    )
+
+
+def verdict_of(scenario: Scenario) -> VerdictOut | None:
+    if scenario.budget_amount is None or scenario.budget_currency != scenario.currency:
+        return None
+    limit, total = scenario.budget_amount, scenario.total
+    used = float(total * 100 / limit) if limit else None
+    exceeded, near = total > limit, total * 100 >= limit * 90
+    return VerdictOut(
+        status="exceeded" if exceeded else "warn" if near else "ok",
+        judged="total",
+        used_percent=used,
+        headroom=limit - total,
     )

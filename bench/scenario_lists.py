@@ -244,7 +244,7 @@ _HEAD = (
     *("latest_number", "version", "created_at", "updated_at", *_PAID),
 )
 _REVISION = ("scenario_id", "number", "request", "estimate", "note", "created_at", *_PAID)
-_LABEL = ("scenario_id", "key", "value", "project_id")
+_LABEL = ("scenario_id", "key", "value", "project_id", "name_key", "owner")
 
 
 def _rows(count: int) -> Iterator[tuple[Row, Row, list[Row]]]:
@@ -283,7 +283,7 @@ def _rows(count: int) -> Iterator[tuple[Row, Row, list[Row]]]:
                 *(owner, 1, 1, created_at, updated_at, *paid),
             ),
             (scenario_id, 1, request, body, "", created_at, *paid),
-            [(scenario_id, key, value, 1) for key, value in labels.items()],
+            [(scenario_id, key, value, 1, name, owner) for key, value in labels.items()],
         )
 
 

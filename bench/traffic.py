@@ -135,7 +135,7 @@ def _replacement(number: int, turn: int, pick: random.Random) -> _Replacement:
         "estimate": json.loads(encoded(answer)),
         "model_version": answer.model_version,
         "status": "draft",
-        **dict.fromkeys(("approved_revision", "cost_centre", "planned_start", "budget")),
+        **dict.fromkeys(("approved_revision", "cost_centre", "planned_start", "budget", "verdict")),
     }
     return _Replacement(head, content, json.dumps(told).encode()[:-1])
 
