@@ -154,7 +154,8 @@ async def revoke_key(connection: AsyncConnection, actor: Actor, project_id: int,
 async def rotate_key(
     connection: AsyncConnection, actor: Actor, new: NewKey, key_id: str, overlap: datetime.timedelta
 ) -> ApiKey:
-    """A new key with the same name and scopes; the old one ends after the overlap. Conflict where two are live."""
+    """A new key with the same name, scopes and the end that was asked for at first; the old one ends after the overlap.
+    Conflict where two are live."""
     row = await _get_row(connection, actor.project_id, key_id, hold=True)
     now = _now()
     if row.expires_at is not None and row.expires_at <= now:
@@ -168,7 +169,7 @@ async def rotate_key(
     ends = now + overlap
     if row.expires_at is None or ends < row.expires_at:
         await connection.execute(update(api_keys).where(_K.id == row.id).values(expires_at=ends))
-    made = await _insert(connection, new, row.project_id, row.name, tuple(row.scopes), row.expires_at, row.line_id)
+    made = await _insert(connection, new, row.project_id, row.name, tuple(row.scopes), row.line_ends_at, row.line_id)
     await _record(connection, actor, "rotated", row.project_id, before=_key(row), after=made)
     return made
 
@@ -219,7 +220,7 @@ async def _insert(
     project_id: int,
     name: str,
     scopes: tuple[Scope, ...],
-    expires_at: datetime.datetime | None,
+    line_ends_at: datetime.datetime | None,
     line_id: str,
 ) -> ApiKey:
     values = {
@@ -230,7 +231,8 @@ async def _insert(
         "name": name,
         "scopes": sorted(set(scopes)),
         "created_at": _now(),
-        "expires_at": expires_at,
+        "expires_at": line_ends_at,
+        "line_ends_at": line_ends_at,
     }
     await connection.execute(insert(api_keys).values(values))
     return _key((await connection.execute(_KEYS.where(_K.key_id == new.key_id))).one())

@@ -28,7 +28,8 @@ api_keys = Table(
     Column("name", Text, nullable=False),
     Column("scopes", Document, nullable=False),
     Column("created_at", Instant, nullable=False),
-    Column("expires_at", Instant),
+    Column("expires_at", Instant),  # brought forward to the end of an overlap when the key is rotated
+    Column("line_ends_at", Instant),  # the end that was asked for, which those that follow have too
     Column("last_used_at", Instant),
     Column("revoked_at", Instant),
     CheckConstraint("length(digest) = 32", name="digest_length"),

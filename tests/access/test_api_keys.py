@@ -137,6 +137,34 @@ async def test_two_that_follow_each_other_live_at_once_and_not_three(keyed_api: 
     assert (await keyed_api.post(f"{URL}/{new['id']}/rotate", json={})).status_code == 201
 
 
+@pytest.mark.parametrize("end", [None, "2099-01-01T00:00:00Z"])
+async def test_a_key_that_is_rotated_again_passes_on_the_end_it_was_made_with(
+    keyed_api: httpx.AsyncClient, end: str | None
+) -> None:
+    """The answer with the first successor may be lost: then that is revoked, and another is asked for."""
+    old = await create(keyed_api, expires_at=end)
+    path = f"{URL}/{old['id']}"
+    lost = (await keyed_api.post(f"{path}/rotate", json={})).json()
+    overlap_ends = (await keyed_api.get(path)).json()["expires_at"]
+    assert overlap_ends is not None
+    assert overlap_ends < "2099"
+    assert (await keyed_api.delete(f"{URL}/{lost['id']}")).status_code == 204
+    new = (await keyed_api.post(f"{path}/rotate", json={})).json()
+    assert [one["expires_at"] for one in (lost, new)] == [end, end]
+    assert (await keyed_api.get(path)).json()[
+        "expires_at"
+    ] == overlap_ends  # once ending, no key becomes good for longer
+    await keyed_api.delete(path)
+    assert (await keyed_api.post(f"{URL}/{new['id']}/rotate", json={})).json()["expires_at"] == end
+
+
+async def test_an_overlap_beyond_the_end_of_a_key_changes_nothing(keyed_api: httpx.AsyncClient) -> None:
+    soon = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)).isoformat()
+    old = await create(keyed_api, expires_at=soon)
+    new = (await keyed_api.post(f"{URL}/{old['id']}/rotate", json={"overlap_hours": 24})).json()
+    assert (await keyed_api.get(f"{URL}/{old['id']}")).json()["expires_at"] == old["expires_at"] == new["expires_at"]
+
+
 async def test_without_an_overlap_the_old_key_ends_at_once(keyed_api: httpx.AsyncClient) -> None:
     old = await create(keyed_api)
     await keyed_api.post(f"{URL}/{old['id']}/rotate", json={"overlap_hours": 0})
