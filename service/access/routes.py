@@ -216,9 +216,8 @@ async def rotate_api_key(
 ) -> JSON[NewApiKey]:
     """Rotate a key.
 
-    A new key with the same name and scopes, and the end that the first was made with; the old one stays good for a while,
-    so that its users can change over.
-    Two that follow each other may be live at once, not three: 409.
+    A new key with the same name and scopes, and the end that the first was made with; the old one stays good for a
+    while, so that its users can change over. Two that follow each other may be live at once, not three: 409.
     """
     once = await read_once(request)
     return said(await operations.rotate_key(access, actor_of(request), key_id, data, once))
