@@ -228,9 +228,12 @@ async def delete_scenario(request: AnyRequest, name: Name, writer: NamedDependen
 async def restore_scenario(request: AnyRequest, name: Name, writer: NamedDependency[AsyncConnection]) -> JSON[Scenario]:
     """Restore a deleted scenario.
 
-    The one that was deleted last under this name, with its stored answer unchanged; 409 if the name is taken again.
+    The one that was deleted last under this name, with its stored answer and its status unchanged: what is approved
+    needs `scenarios:approve`. 409 if the name is taken again.
     """
-    return tagged(await store.restore_scenario(writer, actor_of(request), read_name(name)))
+    return tagged(
+        await store.restore_scenario(writer, actor_of(request), read_name(name), may_approve=may_approve(request))
+    )
 
 
 @post(

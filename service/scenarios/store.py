@@ -244,12 +244,14 @@ async def delete_scenario(
     await release_tables(connection, _USER, row.id)
 
 
-async def restore_scenario(connection: AsyncConnection, actor: Actor, name: str) -> Stored:
-    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again."""
+async def restore_scenario(connection: AsyncConnection, actor: Actor, name: str, *, may_approve: bool = True) -> Stored:
+    """Bring back what was deleted last under this name; NotFound, or Conflict where the name is taken again. What was
+    approved is brought back by those who may delete it."""
     asked = {"project": actor.project_id, "key": name_key(name)}
     deleted = (await connection.execute(_LAST_DELETED, asked)).one_or_none()
     if deleted is None:
         raise NotFound.named("deleted scenario", name)
+    _allow_edit(deleted, may_approve, archived=True)
     told = f"There is another scenario called {name!r} by now: delete it first, or leave this one deleted."
     taken = _name_taken(name, Fault("path", "name", told), told)
     if await _find_row(connection, actor.project_id, name) is not None:

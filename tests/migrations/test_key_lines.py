@@ -34,7 +34,7 @@ def before(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     else:
         server: Postgres = request.getfixturevalue("postgres")
         url = server.new_database()
-    asyncio.run(migrate(url, "0005"))
+    asyncio.run(migrate(url, "0006"))
     on(url, fill)
     return url
 
@@ -60,6 +60,6 @@ def test_a_line_ends_when_the_last_of_it_does_and_no_key_becomes_good_for_longer
     wanted = [(key_id, end and end[:4], of_line and of_line[:4]) for key_id, _, end, _, of_line in KEYS]
     asyncio.run(migrate(before))
     assert on(before, ends_of) == wanted
-    on(before, lambda connection: command.downgrade(migration_config(connection), "0005"))
+    on(before, lambda connection: command.downgrade(migration_config(connection), "0006"))
     asyncio.run(migrate(before))
     assert on(before, ends_of) == wanted

@@ -76,6 +76,26 @@ async def test_what_is_approved_is_changed_only_by_those_who_approve(two: Two) -
     assert await status(two) == ("draft", None)
 
 
+async def test_what_was_approved_when_it_was_deleted_is_brought_back_only_by_those_who_approve(two: Two) -> None:
+    await two.api.post(f"{URL}/approve", headers=two.approver)
+    assert (await two.api.delete(URL, headers=two.approver)).status_code == 204
+    refused = await two.api.post(f"{URL}/restore", headers=two.writer)
+    assert (refused.status_code, refused.json()["type"]) == (403, "/errors/forbidden")
+    assert 'scope="scenarios:approve"' in refused.headers["www-authenticate"]
+    assert (await two.api.get(URL, headers=two.writer)).status_code == 404
+    assert (await two.api.post(f"{URL}/restore", headers=two.approver)).status_code == 200
+    assert await status(two) == ("approved", 1)
+
+
+@pytest.mark.parametrize("step", ["archive", "reopen"])
+async def test_a_draft_and_what_is_archived_are_brought_back_by_those_who_write(two: Two, step: str) -> None:
+    await two.api.post(f"{URL}/{step}", headers=two.writer)
+    before = await status(two)
+    assert (await two.api.delete(URL, headers=two.writer)).status_code == 204
+    assert (await two.api.post(f"{URL}/restore", headers=two.writer)).status_code == 200
+    assert await status(two) == before
+
+
 async def test_describing_what_is_approved_keeps_the_approval(two: Two) -> None:
     await two.api.post(f"{URL}/approve", headers=two.approver)
     assert (await two.api.patch(URL, json={"owner": "me"}, headers=two.approver)).status_code == 200
