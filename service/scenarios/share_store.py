@@ -3,18 +3,20 @@
 import datetime
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Struct
 from sqlalchemy import Row, Select, bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import NotFound
+from service.http.encoding import encoded
 from service.http.paging import count_key, read_cursor, write_cursor
 from service.http.text import name_key
 from service.scenarios.heads import refuse_archived
 from service.scenarios.revision_store import StoredRevision, get_revision, stored_revision
 from service.scenarios.schemas import Share, SharePage, ShareQuery
 from service.scenarios.tables import scenario_revisions, scenario_shares, scenarios
-from service.storage.audit import Actor, record
+from service.storage.audit import Actor, hash_of, record
 
 _S = scenarios.c
 _R = scenario_revisions.c
@@ -67,7 +69,8 @@ async def add_share(
         .returning(*_SHOWN)
     )
     made = _share((await connection.execute(statement)).one())
-    await record(connection, actor, "created", "scenario-share", _told(revision.name, made.id))
+    told = _told(revision.name, made.id)
+    await record(connection, actor, "created", "scenario-share", told, after=_hash_of(made))
     return made
 
 
@@ -90,10 +93,18 @@ async def revoke_share(connection: AsyncConnection, actor: Actor, name: str, sha
     this = (_H.scenario_id == scenario_id, _H.id == share_id)
     if await connection.scalar(select(func.count()).select_from(scenario_shares).where(*this)) == 0:
         raise NotFound.named("link", str(share_id), "share_id")
-    statement = update(scenario_shares).where(*this, _H.revoked_at.is_(None))
-    revoked = await connection.execute(statement.values(revoked_at=datetime.datetime.now(datetime.UTC)))
-    if revoked.rowcount:
-        await record(connection, actor, "revoked", "scenario-share", _told(shown_name, share_id))
+    statement = (
+        update(scenario_shares)
+        .where(*this, _H.revoked_at.is_(None))
+        .values(revoked_at=datetime.datetime.now(datetime.UTC))
+        .returning(*_SHOWN)
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    if row is not None:
+        after = _share(row)
+        before = _hash_of(msgspec.structs.replace(after, revoked_at=None))
+        told = _told(shown_name, share_id)
+        await record(connection, actor, "revoked", "scenario-share", told, before=before, after=_hash_of(after))
 
 
 async def find_shared(connection: AsyncConnection, digest: bytes) -> StoredRevision | None:
@@ -121,6 +132,11 @@ async def _require(
 def _told(name: str, share_id: int) -> str:
     """How the log names a link: never by its token."""
     return f"{name}#{share_id}"
+
+
+def _hash_of(share: Share) -> str:
+    """What stands in the log for a link: of what the list shows, so nothing of its token."""
+    return hash_of(encoded(share))
 
 
 def _share(row: AnyRow) -> Share:

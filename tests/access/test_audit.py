@@ -1,14 +1,18 @@
 """The audit log: every write is in it, with who and what and the request's id, and nothing of it can be changed."""
 
 import datetime
+from hashlib import sha256
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from sqlalchemy import text
 
 from service.access.keys import key_id_of
+from service.http.encoding import encoded
 from service.prices.default import seed_default_table
+from service.scenarios.schemas import Share
 from service.storage.database import Database
 from tests.access.requests import OPERATIONS, RATE
 from tests.access.test_auth import rows
@@ -136,6 +140,23 @@ async def test_what_an_object_was_before_is_what_it_became(keyed_api: httpx.Asyn
     assert created["after_hash"] == replaced["before_hash"] != replaced["after_hash"] == deleted["before_hash"]
     assert deleted["after_hash"] is None
     assert len(restored["after_hash"]) == 64
+
+
+async def test_a_link_has_the_hashes_of_what_the_list_shows_of_it(keyed_api: httpx.AsyncClient) -> None:
+    await keyed_api.put("/v1/scenarios/run", json={"request": {}})
+    shares = "/v1/scenarios/run/shares"
+    made = (await keyed_api.post(shares, json={"note": "for the budget round"})).json()
+
+    async def shown() -> str:
+        item = msgspec.json.decode((await keyed_api.get(shares)).content)["items"][0]
+        return sha256(encoded(msgspec.convert(item, Share))).hexdigest()
+
+    live = await shown()
+    await keyed_api.delete(f"{shares}/{made['id']}")
+    revoked, created = await entries(keyed_api, kind="scenario-share")
+    assert (created["before_hash"], created["after_hash"]) == (None, live)
+    assert (revoked["before_hash"], revoked["after_hash"]) == (live, await shown())
+    assert live != await shown()
 
 
 async def test_a_revision_has_the_hash_of_its_rates(keyed_api: httpx.AsyncClient) -> None:
