@@ -23,6 +23,7 @@ from service.estimator import MODEL_VERSION
 from service.http.auth import Gate
 from service.http.docs import docs_router, errors_router
 from service.http.edge import AllowPlugin, Edge
+from service.http.failures import Failures
 from service.http.health import health_router
 from service.http.limits import Lease, Limits
 from service.http.openapi import build_document
@@ -73,7 +74,8 @@ def create_app(settings: Settings | None = None) -> Litestar:
         await database.close()
 
     features = _features(database, prices, access, ready)
-    gate = DefineMiddleware(Gate, keys=access.keyring, limits=_limits(settings, database))
+    failures = Failures(settings.rate_failures)
+    gate = DefineMiddleware(Gate, keys=access.keyring, limits=_limits(settings, database), failures=failures)
     return Edge(
         [*features, docs_router(_document_of(features))],
         everybody=None if settings.asks_for_keys else LOCAL,

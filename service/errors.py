@@ -12,7 +12,7 @@
     ├── Conflict              what was asked cannot be done to things as they stand
     ├── PreconditionRequired  a write to an existing thing without If-Match
     ├── PreconditionFailed    a write based on a version that is gone
-    ├── TooManyRequests       more than this key may ask in a minute; try again
+    ├── TooManyRequests       more than this key may ask, or this address fail, in a minute; try again
     ├── Unavailable           the database does not answer; try again
     └── StartupError          the service cannot start, and one line says why
 
@@ -150,7 +150,7 @@ class PreconditionFailed(TraincostError):
 
 
 class TooManyRequests(TraincostError):
-    """The key has asked as often as it may within this minute."""
+    """The key has asked, or the address has failed, as often as it may within a minute."""
 
     code = "too-many-requests"
 

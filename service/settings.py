@@ -57,6 +57,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     rate_imports: Annotated[
         int, Meta(ge=0, le=_MOST, description="Price files of a key in a minute; 0 for any number.")
     ] = 60
+    rate_failures: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=_MOST,
+            description="Keys and links that are no good that an address may send in a minute; 0 for any number.",
+        ),
+    ] = 60
 
     @property
     def asks_for_keys(self) -> bool:

@@ -21,7 +21,7 @@ from tests.support.server import ROOT, Server
 _EXAMPLES_PER_OPERATION = 300
 _DEFAULT_CASES = 20_000
 _MAX_ROUNDS = 50
-_WITHOUT_LIMITS = {f"rate_{kind}": "0" for kind in ("estimates", "reads", "writes", "imports")}
+_WITHOUT_LIMITS = {f"rate_{kind}": "0" for kind in ("estimates", "reads", "writes", "imports", "failures")}
 _GENERATED = re.compile(r"(\d+) generated, (\d+) passed")
 
 

@@ -1,19 +1,27 @@
-"""Whose key is it: looked up in the database, kept in memory for a second, compared in constant time every time."""
+"""Whose key is it: looked up in the database, kept in memory for a second, compared in constant time every time.
+
+What there is no key of is remembered apart, so that whoever tries keys displaces no good one.
+"""
 
 import asyncio
 import datetime
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Self
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.access import store
 from service.access.keys import is_key, key_id_of
+from service.errors import Unauthenticated
 from service.http.auth import no_good
+from service.http.failures import keep
 from service.http.principal import Principal
 from service.storage.idempotency import Begin
 
@@ -27,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class _Known(Struct, frozen=True):
-    """What the database said of a key, and until when that is believed. No row: there is no such key."""
+    """What the database said of a key, and until when that is believed."""
 
-    row: store.KeyRow | None
-    principal: Principal | None
+    row: store.KeyRow
+    principal: Principal
     until: float
     ends_at: float | None  # as time.time() counts
 
@@ -42,8 +50,9 @@ class Keyring:
         self._connected = connected
         self._begin = begin
         self._clock = clock
-        self._known: dict[str, _Known] = {}
-        self._reading: dict[str, asyncio.Task[_Known]] = {}
+        self._known: dict[str, _Known] = {}  # those that are believed no more too: they were good lately
+        self._unknown: dict[str, float] = {}  # until when it is believed that there is no such key
+        self._reading: dict[str, asyncio.Task[_Known | None]] = {}
         self._used: dict[int, datetime.datetime] = {}
 
     def __deepcopy__(self, _: object) -> Self:
@@ -56,12 +65,25 @@ class Keyring:
         if key_id is None:
             raise no_good()
         known = self._known.get(key_id)
-        if known is None or known.until < self._clock():
-            return None
-        return _checked(known, token)
+        if known is not None:
+            return None if known.until < self._clock() else _checked(known, token)
+        if self._unknown.get(key_id, -math.inf) >= self._clock():
+            raise no_good()
+        return None
+
+    def was_good(self, token: str) -> bool:
+        """Whether it was when the database was last asked, or the database is being asked just now."""
+        key_id = key_id_of(token)
+        if key_id in self._reading:
+            return True
+        known = None if key_id is None else self._known.get(key_id)
+        try:
+            return known is not None and _checked(known, token) is not None
+        except Unauthenticated:
+            return False
 
     async def read(self, token: str) -> Principal:
-        """The same, asking the database: once for all who ask for this key at the same time."""
+        """Whose key it is, asking the database: once for all who ask for this key at the same time."""
         key_id = key_id_of(token)
         if key_id is None:
             raise no_good()
@@ -69,16 +91,20 @@ class Keyring:
         if task is None:
             task = asyncio.create_task(self._read(key_id))
             self._reading[key_id] = task
-            task.add_done_callback(lambda _: self._reading.pop(key_id, None))
+            task.add_done_callback(partial(self._end_reading, key_id))
         known = await asyncio.shield(task)  # who goes away does not end it for the others
+        if known is None:
+            raise no_good()
         principal = _checked(known, token)
-        if known.row is not None:
-            self._used[known.row.id] = datetime.datetime.now(datetime.UTC)
+        self._used[known.row.id] = datetime.datetime.now(datetime.UTC)
         return principal
 
     def forget(self, key_id: str) -> None:
-        """The key was changed by this process: ask again."""
-        self._known.pop(key_id, None)
+        """The key was changed by this process: ask again, and believe nothing that was asked before."""
+        self._reading.pop(key_id, None)
+        known = self._known.get(key_id)
+        if known is not None:
+            self._known[key_id] = msgspec.structs.replace(known, until=-math.inf)
 
     async def note_uses(self) -> None:
         """Write down when keys were last used."""
@@ -109,26 +135,32 @@ class Keyring:
             over.set()
             await task
 
-    async def _read(self, key_id: str) -> _Known:
+    async def _read(self, key_id: str) -> _Known | None:
         async with self._connected() as connection:
             row = await store.find_key(connection, key_id)
         until = self._clock() + REMEMBERED_SECONDS
-        if row is None:
-            known = _Known(None, None, until, None)
-        else:
+        known = None
+        if row is not None:
             ends_at = None if row.expires_at is None else row.expires_at.timestamp()
             known = _Known(row, Principal(row.project_id, key_id, row.scopes, row.name), until, ends_at)
-        if len(self._known) >= _MAX_REMEMBERED:
-            self._known.clear()  # somebody tries keys; those that are good are soon back
-        self._known[key_id] = known
+        if self._reading.get(key_id) is not asyncio.current_task():
+            return known  # it was changed meanwhile
+        if known is not None:
+            keep(self._known, key_id, known, _MAX_REMEMBERED)
+        else:
+            self._known.pop(key_id, None)
+            keep(self._unknown, key_id, until, _MAX_REMEMBERED)
         return known
+
+    def _end_reading(self, key_id: str, task: asyncio.Task[_Known | None]) -> None:
+        if self._reading.get(key_id) is task:
+            del self._reading[key_id]
 
 
 def _checked(known: _Known, token: str) -> Principal:
     """The principal of a key that is really this one, and has not ended."""
-    row, principal = known.row, known.principal
-    if row is None or principal is None or not is_key(token, row.digest):
+    if not is_key(token, known.row.digest):
         raise no_good()
     if known.ends_at is not None and time.time() >= known.ends_at:
         raise no_good()
-    return principal
+    return known.principal

@@ -1,4 +1,4 @@
-"""The gate before every route: whose key it is, whether its scopes reach this far, and how often it has asked.
+"""The gate before every route: whose key it is, whether its scopes reach this far, how often it has asked or failed.
 
 It stands as a middleware of the application: behind routing, so that it knows which scope the route asks for, and
 before everything that answers. A route that says nothing of a scope lets nobody in.
@@ -7,16 +7,19 @@ before everything that answers. A route that says nothing of a scope lets nobody
 import base64
 import binascii
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, Protocol
 
 from litestar.types import ASGIApp, Receive, Send
 
 from service.errors import Forbidden, Unauthenticated
+from service.http.failures import Failures, address_of, keep
 from service.http.limits import Limits
 from service.http.principal import PUBLIC, Principal
 
 # What a route is counted as where its `opt` does not say `rate`.
 _RATE_OF_METHOD = {"GET": "reads"}
+_MAX_LINKS = 10_000
 
 
 class Keys(Protocol):
@@ -25,24 +28,43 @@ class Keys(Protocol):
     def find(self, token: str) -> Principal | None:
         """Whose key it is, from memory; None where the database must be asked. Unauthenticated if it is no good."""
 
+    def was_good(self, token: str) -> bool:
+        """Whether it was a good key when the database was last asked, or the database is being asked just now."""
+
     async def read(self, token: str) -> Principal:
-        """The same, asking the database."""
+        """Whose key it is, asking the database; Unauthenticated."""
 
 
 class Gate:
-    """Lets a request pass with its principal, or raises Unauthenticated, Forbidden or TooManyRequests."""
+    """Lets a request pass with its principal, or raises Unauthenticated, Forbidden or TooManyRequests.
 
-    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits) -> None:
+    Who has failed too often is refused before the database is asked. What was good lately goes on being looked up: it
+    costs as little as before, and somebody else behind the same address may be the one who fails.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, failures: Failures) -> None:
         self._app = app
         self._keys = keys
         self._limits = limits
+        self._failures = failures
+        self._links: dict[bytes, None] = {}  # digests of those that have shown something
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         opt = scope["route_handler"].opt
         needed = opt.get("scope")
+        if needed == PUBLIC and opt.get("secret_path"):
+            await self._follow(scope, receive, send)
+            return
         if needed != PUBLIC:
-            token = credential_of(scope["headers"])
-            principal = self._keys.find(token) or await self._keys.read(token)
+            try:
+                token = credential_of(scope["headers"])
+                principal = self._keys.find(token)
+            except Unauthenticated as error:
+                if error.sent:  # who sends no key has tried none: many programs ask first whether one is needed
+                    self._failures.count(address_of(scope))
+                raise
+            if principal is None:
+                principal = await self._ask(token, address_of(scope))
             if needed not in principal.scopes:
                 raise _lacking(needed)
             rate = opt.get("rate") or _RATE_OF_METHOD.get(scope["method"], "writes")
@@ -50,6 +72,38 @@ class Gate:
                 await self._limits.ask(principal, rate)
             scope["principal"] = principal
         await self._app(scope, receive, send)
+
+    async def _ask(self, token: str, address: str) -> Principal:
+        """Whose key it is, by the database."""
+        if not self._keys.was_good(token):
+            with self._failures.trying(address):
+                return await self._keys.read(token)
+        try:
+            return await self._keys.read(token)
+        except Unauthenticated:
+            self._failures.count(address)
+            raise
+
+    async def _follow(self, scope: Any, receive: Receive, send: Send) -> None:
+        """A path that is a secret by itself: who guesses it fails as who guesses keys does."""
+        link = sha256(scope["path"].encode(errors="replace")).digest()
+        seen: list[int] = []
+
+        async def send_seen(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                seen.append(message["status"])
+            await send(message)
+
+        if link in self._links:
+            await self._app(scope, receive, send_seen)
+            if _is_refusal(seen):
+                self._links.pop(link, None)
+            return
+        with self._failures.trying(address_of(scope)) as attempt:
+            await self._app(scope, receive, send_seen)
+            attempt.failed = _is_refusal(seen)
+        if seen and not attempt.failed and seen[0] < 500:
+            keep(self._links, link, None, _MAX_LINKS)
 
 
 def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -92,6 +146,10 @@ def _lacking(needed: str | None) -> Forbidden:
     if needed is None:
         return Forbidden("No key reaches this path: it says nothing of a scope.", "")
     return Forbidden(f"The key lacks the scope {needed}.", needed)
+
+
+def _is_refusal(statuses: list[int]) -> bool:
+    return any(400 <= status < 500 for status in statuses)
 
 
 _CARRIERS = frozenset({b"authorization", b"x-api-key"})

@@ -49,7 +49,11 @@ _ERRORS = {
     "415": ("UnsupportedMediaType", "The body is not labelled as what is read here."),
     "422": ("Unprocessable", "The body is JSON, and breaks the schema or a rule; each bad field is named."),
     "428": ("PreconditionRequired", "The object exists: If-Match is needed."),
-    "429": ("TooManyRequests", "The key has asked too often within this minute; try again after Retry-After seconds."),
+    "429": (
+        "TooManyRequests",
+        "Where keys are asked for: the key has asked too often within this minute, or this address has sent too many "
+        "keys or links that are no good; try again after Retry-After seconds.",
+    ),
     "500": ("InternalError", "Something failed here; the log has it under the instance's id."),
     "503": ("Unavailable", "The database does not answer; try again after Retry-After seconds."),
 }
@@ -311,7 +315,9 @@ def _responses(skeleton: dict[str, Any], handler: HTTPRouteHandler, about: About
             "description": "The caller has it already.",
             "headers": {name: _HEADERS[name] for name in _HEADERS_READ},
         }
-    refusals = () if handler.opt.get("scope") == PUBLIC else ("401", "403", "429")
+    refusals: tuple[str, ...] = ("401", "403", "429")
+    if handler.opt.get("scope") == PUBLIC:
+        refusals = ("429",) if handler.opt.get("secret_path") else ()
     for status in (*refusals, *_error_statuses(skeleton, about, has_body)):
         made[status] = {"$ref": f"#/components/responses/{_ERRORS[status][0]}"}
     return dict(sorted(made.items()))

@@ -118,7 +118,8 @@ KINDS: dict[str, Kind] = {
     "too-many-requests": Kind(
         429,
         "Too many requests",
-        "The key has made as many requests of this kind as it may in a minute. Try again after Retry-After seconds.",
+        "The key has made as many requests of this kind as it may in a minute, or this address has sent as many keys "
+        "or links that are no good. Try again after Retry-After seconds.",
     ),
     "internal": Kind(500, "Internal error", "Something failed here. The log has the details under the instance's id."),
     "unavailable": Kind(

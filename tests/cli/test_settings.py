@@ -21,6 +21,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rate_reads": ("7", 7),
     "rate_writes": ("7", 7),
     "rate_imports": ("0", 0),
+    "rate_failures": ("7", 7),
 }
 
 
