@@ -24,7 +24,11 @@ _LINKS = {
     "follow": {"operationId": "getSharedRevision", "parameters": {"link": "$response.body#/token"}},
     "revoke": {"operationId": "revokeScenarioShare", "parameters": {**SAME_NAME, "share_id": "$response.body#/id"}},
 }
-_SECRET_CACHE = ((b"cache-control", b"private, no-store"), (b"referrer-policy", b"no-referrer"))
+_SECRET = (
+    (b"cache-control", b"private, no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-robots-tag", b"noindex"),
+)
 _read_query = query_of(ShareQuery)
 
 
@@ -100,4 +104,4 @@ async def get_shared_revision(link: Token, reader: NamedDependency[AsyncConnecti
 
     No key is asked for. A link that is unknown, has ended or was revoked is not there.
     """
-    return JSON(shown_outside(await creations.shown_by(reader, link)), headers=_SECRET_CACHE)
+    return JSON(shown_outside(await creations.shown_by(reader, link)), headers=_SECRET)

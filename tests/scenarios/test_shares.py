@@ -50,6 +50,8 @@ async def test_a_link_shows_exactly_its_revision_without_a_key(closed: httpx.Asy
     assert shown.json()["request"] == first["request"]
     assert shown.json()["estimate"] == first["estimate"]
     assert shown.headers["cache-control"] == "private, no-store"
+    assert shown.headers["referrer-policy"] == "no-referrer"
+    assert shown.headers["x-robots-tag"] == "noindex"  # a link that stands on some page is not to be found by others
     assert made["path"] == f"/v1/shared/{made['token']}"
 
 
