@@ -14,6 +14,23 @@ from service.prices.schemas import MAX_TERM_MONTHS, Purchase
 Attribution = Literal["used", "term"]
 
 DEFAULT_TABLE = "list-prices"
+# What is usual where nobody says; assumed.
+LIFE_YEARS = 5.0
+CAPITAL_PERCENT_PER_YEAR = 0.0
+UTILISATION_PERCENT = 100.0
+PASSES = 1.0
+PUE = 1.1
+CHECKPOINTS_KEPT = 3
+CHECKPOINTS_ARCHIVED = 0
+SETUP_HOURS = 0.0
+SPARE_NODES = 0
+
+
+def _usual(value: float) -> Meta:
+    """Shows a default in the schema where the code must still tell `given` from `default`."""
+    return Meta(extra_json_schema={"default": value})
+
+
 _CURRENCY_DEFAULT = Meta(extra_json_schema={"default": DEFAULT_CURRENCY})
 TableName = Annotated[str, Meta(pattern=NAME_PATTERN, min_length=1, max_length=NAME_MAX_LENGTH)]
 RevisionNumber = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -72,17 +89,30 @@ class OwnedPrice(
         GpuCount | UnsetType,
         Meta(description="Accelerators that were bought; by default those of the run and its spares."),
     ] = UNSET
-    life_years: Annotated[float, Meta(ge=0.1, le=50, description="Written off over.", examples=[5.0])] = 5.0
-    capital_percent_per_year: Annotated[
-        float, Meta(ge=0, le=100, description="Cost of the money in it, on the mean book value.", examples=[8.0])
-    ] = 0.0
+    life_years: (
+        Annotated[float, Meta(ge=0.1, le=50, description="Written off over.", examples=[5.0]), _usual(LIFE_YEARS)]
+        | UnsetType
+    ) = UNSET
+    capital_percent_per_year: (
+        Annotated[
+            float,
+            Meta(ge=0, le=100, description="Cost of the money in it, on the mean book value.", examples=[8.0]),
+            _usual(CAPITAL_PERCENT_PER_YEAR),
+        ]
+        | UnsetType
+    ) = UNSET
     energy_amount_per_kwh: Annotated[Money, Meta(description="Price of a kWh.", examples=["0.0826"])]
     colocation_per_year: AnnualAmount | UnsetType = UNSET
     support_per_year: AnnualAmount | UnsetType = UNSET
     staff_per_year: AnnualAmount | UnsetType = UNSET
-    utilisation_percent: Annotated[
-        float, Meta(ge=1, le=100, description="Hours of a year that do any work; the others are borne by these.")
-    ] = 100.0
+    utilisation_percent: (
+        Annotated[
+            float,
+            Meta(ge=1, le=100, description="Hours of a year that do any work; the others are borne by these."),
+            _usual(UTILISATION_PERCENT),
+        ]
+        | UnsetType
+    ) = UNSET
     basis: Annotated[
         OwnedBasis,
         Meta(
@@ -154,10 +184,18 @@ class CheckpointStorage(Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
         ]
         | UnsetType
     ) = UNSET
-    keep: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the last stay.")] = 3
-    archived: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="How many of those written are kept for good, evenly over the run.")
-    ] = 0
+    keep: (
+        Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the last stay."), _usual(CHECKPOINTS_KEPT)]
+        | UnsetType
+    ) = UNSET
+    archived: (
+        Annotated[
+            int,
+            Meta(ge=0, le=1_000_000, description="How many of those written are kept for good, evenly over the run."),
+            _usual(CHECKPOINTS_ARCHIVED),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class MeteredStorage(
@@ -199,10 +237,18 @@ class MeteredEgress(
     """Egress by volume: the data set as often as it crosses the boundary, and what is taken out."""
 
     dataset_gb: SizeGb = 0.0
-    passes: Annotated[
-        float,
-        Meta(ge=0, le=10_000, description="Readings across the boundary: 0 beside the data, 1 if cached, else epochs."),
-    ] = 1.0
+    passes: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=10_000,
+                description="Readings across the boundary: 0 beside the data, 1 if cached, else epochs.",
+            ),
+            _usual(PASSES),
+        ]
+        | UnsetType
+    ) = UNSET
     exported_gb: Annotated[SizeGb, Meta(description="Checkpoints and results taken out.")] = 0.0
     used_gb: Annotated[SizeGb, Meta(description="What the month had already used of the tiers.")] = 0.0
     route: Annotated[
@@ -227,18 +273,32 @@ class MeteredEgress(
 class Idle(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """What is billed and computes nothing."""
 
-    setup_hours: Annotated[
-        float, Meta(ge=0, le=100_000, description="From provisioning to the first step.", examples=[4.0])
-    ] = 0.0
-    spare_nodes: Annotated[int, Meta(ge=0, le=100_000, description="Nodes that stand by.", examples=[2])] = 0
+    setup_hours: (
+        Annotated[
+            float,
+            Meta(ge=0, le=100_000, description="From provisioning to the first step.", examples=[4.0]),
+            _usual(SETUP_HOURS),
+        ]
+        | UnsetType
+    ) = UNSET
+    spare_nodes: (
+        Annotated[int, Meta(ge=0, le=100_000, description="Nodes that stand by.", examples=[2]), _usual(SPARE_NODES)]
+        | UnsetType
+    ) = UNSET
 
 
 class Energy(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """Ask for energy and emissions. What is not said is usual: three quarters of the power limit, in a hyperscaler's
     building."""
 
-    pue: Annotated[float, Meta(ge=1, le=3, description="Power usage effectiveness of the building.")] = 1.1
-    load_percent: Annotated[float, Meta(ge=1, le=100, description="Mean draw, of the power limit.")] = LOAD_PERCENT
+    pue: (
+        Annotated[float, Meta(ge=1, le=3, description="Power usage effectiveness of the building."), _usual(PUE)]
+        | UnsetType
+    ) = UNSET
+    load_percent: (
+        Annotated[float, Meta(ge=1, le=100, description="Mean draw, of the power limit."), _usual(LOAD_PERCENT)]
+        | UnsetType
+    ) = UNSET
     grams_per_kwh: (
         Annotated[float, Meta(ge=0, le=2000, description="CO2e of the grid; left out, no emissions.", examples=[57.0])]
         | UnsetType

@@ -2,29 +2,35 @@
 
 import datetime
 from decimal import Decimal
-from functools import cache
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import fields
 
 from service.catalog.gpus import get_gpu
 from service.errors import BrokenRule
 from service.estimates.bill_schemas import (
+    CAPITAL_PERCENT_PER_YEAR,
+    CHECKPOINTS_ARCHIVED,
+    CHECKPOINTS_KEPT,
+    LIFE_YEARS,
+    PASSES,
+    PUE,
+    SETUP_HOURS,
+    SPARE_NODES,
+    UTILISATION_PERCENT,
     CommitmentPrice,
     Energy,
-    Idle,
     MeteredEgress,
     MeteredStorage,
     OwnedPrice,
     TablePrice,
 )
 from service.estimates.facts import amount_of, price_facts
-from service.estimates.record import Record
+from service.estimates.record import Record, or_usual
 from service.estimates.rework_schemas import FailuresRework
 from service.estimates.schemas import EstimateRequest
 from service.estimates.work import WorkFacts
 from service.estimator import advice, charges, inputs
-from service.estimator.charges import A100_SERVER_POWER_RATIO, H100_SERVER_POWER_RATIO
+from service.estimator.charges import A100_SERVER_POWER_RATIO, H100_SERVER_POWER_RATIO, LOAD_PERCENT
 from service.estimator.plan import Commitment, FixedCharge, Kept, KeptCheckpoints, Ratio
 from service.estimator.purchases import Alternatives, EnergyFacts, OwnedFacts
 from service.estimator.results import Component
@@ -34,6 +40,8 @@ from service.money import Money, exact, unit_price, written
 _GB = 1e9
 _NOTHING = Decimal(0)
 _ONE = Decimal(1)
+_USUAL = "usual; assumed"
+_NOT_SAID = "none unless it is said"
 _POWER_ASSUMED = "8 accelerators of a server draw that much of it (Epoch AI); assumed for other families"
 _PRICE_LOW, _PRICE_HIGH = 0.8, 1.4  # several providers' prices about a list price; assumed
 
@@ -48,6 +56,13 @@ class Pricing(Struct, frozen=True, kw_only=True):
     commitment: Commitment | None = None
     owned: OwnedFacts | None = None
     alternatives: Alternatives | None = None
+
+
+class IdleTime(Struct, frozen=True):
+    """What is billed and computes nothing."""
+
+    setup_hours: float
+    spare_nodes: int
 
 
 class Kinds(Struct, frozen=True):
@@ -66,7 +81,7 @@ def pricing_of(
     if isinstance(price, CommitmentPrice):
         return _commitment(record, price, request.start_at)
     if isinstance(price, OwnedPrice):
-        spares = 0 if request.idle is UNSET else request.idle.spare_nodes
+        spares = 0 if request.idle is UNSET else or_usual(request.idle.spare_nodes, SPARE_NODES)
         return _owned(record, request, price, work, gpu_count + spares * gpus_per_node)
     assert not isinstance(price, TablePrice)  # tables have been read by now
     if price is UNSET:
@@ -117,8 +132,8 @@ def egress_of(record: Record, request: EstimateRequest, currency: str) -> tuple[
     if not isinstance(section, MeteredEgress):
         amount = amount_of(record.assumptions, "egress.amount", section, inputs.DEFAULT_EGRESS, currency)
         return (_fixed("egress", "Data egress and transfer", amount),)
-    say_usual(record, "egress", section, ("passes",))
-    volume = charges.egress_gb(exact(section.dataset_gb), exact(section.passes), exact(section.exported_gb))
+    passes = record.pick("egress.passes", section.passes, PASSES, _USUAL)
+    volume = charges.egress_gb(exact(section.dataset_gb), exact(passes), exact(section.exported_gb))
     record.say("egress.volume_gb", float(volume), "derived", "dataset_gb x passes + exported_gb, within one month")
     tiers = _tiers(section, volume)
     made = charges.tier_charges(volume, tiers, exact(section.used_gb))
@@ -135,17 +150,18 @@ def egress_of(record: Record, request: EstimateRequest, currency: str) -> tuple[
     ) or (_fixed("egress", "Data egress and transfer", _NOTHING),)
 
 
-def idle_of(record: Record, request: EstimateRequest, work: WorkFacts) -> Idle:
+def idle_of(record: Record, request: EstimateRequest, work: WorkFacts) -> IdleTime:
     """The section `idle`; a billed utilisation holds it already."""
     if request.idle is UNSET:
         if work.performance is not None and not work.billed:
             record.note(advice.no_idle_hours())
-        return Idle()
+        return IdleTime(SETUP_HOURS, SPARE_NODES)
     if work.billed:
         record.note(advice.billed_mfu_with("idle"))
-    record.say("idle.setup_hours", request.idle.setup_hours, "given", "request")
-    record.say("idle.spare_nodes", request.idle.spare_nodes, "given", "request")
-    return request.idle
+    return IdleTime(
+        record.pick("idle.setup_hours", request.idle.setup_hours, SETUP_HOURS, _NOT_SAID),
+        record.pick("idle.spare_nodes", request.idle.spare_nodes, SPARE_NODES, _NOT_SAID),
+    )
 
 
 def energy_of(record: Record, request: EstimateRequest, work: WorkFacts) -> EnergyFacts | None:
@@ -184,7 +200,8 @@ def _commitment(record: Record, price: CommitmentPrice, start_at: datetime.datet
     currency = inputs.DEFAULT_CURRENCY if price.currency is UNSET else price.currency
     record.pick("price.currency", price.currency, currency, "the default")
     record.say("price.amount", str(written(price.amount, currency)), "given", "request")
-    say_usual(record, "price", price, ("gpu_count", "term_hours"))
+    record.say("price.gpu_count", price.gpu_count, "given", "request")
+    record.say("price.term_hours", price.term_hours, "given", "request")
     term = exact(price.term_hours)
     left = term
     if price.term_start is not UNSET:
@@ -218,7 +235,10 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
     record.pick("price.currency", price.currency, currency, "the default")
     record.say("price.capex", str(written(price.capex, currency)), "given", "request")
     owned = record.pick("price.gpu_count", price.gpu_count, gpu_count, "those of the run and its spares")
-    say_usual(record, "price", price, ("life_years", "capital_percent_per_year", "utilisation_percent"))
+    life = record.pick("price.life_years", price.life_years, LIFE_YEARS, _USUAL)
+    at = "price.capital_percent_per_year"
+    capital = record.pick(at, price.capital_percent_per_year, CAPITAL_PERCENT_PER_YEAR, _USUAL)
+    used = record.pick("price.utilisation_percent", price.utilisation_percent, UTILISATION_PERCENT, _USUAL)
     if owned < gpu_count:
         told = f"The run takes {gpu_count} GPUs, spares included; no fewer can be owned"
         raise BrokenRule.at("/price/gpu_count", told)
@@ -228,12 +248,12 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
     cluster = charges.OwnedCluster(
         capex=price.capex,
         gpu_count=Decimal(owned),
-        life_years=exact(price.life_years),
-        capital_percent_per_year=exact(price.capital_percent_per_year),
+        life_years=exact(life),
+        capital_percent_per_year=exact(capital),
         colocation_per_year=_or_nothing(price.colocation_per_year),
         support_per_year=_or_nothing(price.support_per_year),
         staff_per_year=_or_nothing(price.staff_per_year),
-        utilisation_percent=exact(price.utilisation_percent),
+        utilisation_percent=exact(used),
     )
     figures = charges.owned_figures(cluster, _ONE, exact(kwh) * price.energy_amount_per_kwh)
     billed = {"cash": figures.cash_increment, "book": figures.book, "loaded": figures.fully_loaded}[price.basis]
@@ -244,23 +264,6 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
         priced_per="gpu",
         owned=OwnedFacts(per_gpu_hour=figures, billed=price.basis),
     )
-
-
-def say_usual(record: Record, at: str, section: Struct, names: tuple[str, ...]) -> None:
-    """Figures that have a usual value, and whether they are that."""
-    usual = _usual_of(type(section))
-    for name in names:
-        value = getattr(section, name)
-        if value == usual[name]:
-            record.say(f"{at}.{name}", value, "default", "usual; assumed")
-        else:
-            record.say(f"{at}.{name}", value, "given", "request")
-
-
-@cache
-def _usual_of(section: type[Struct]) -> dict[str, object]:
-    """The defaults of a section; to find them takes as long as a whole classic estimate."""
-    return {field.name: field.default for field in fields(section)}
 
 
 def _or_nothing(amount: Money | UnsetType) -> Decimal:
@@ -289,13 +292,14 @@ def _power(record: Record, request: EstimateRequest, energy: Energy, work: WorkF
         raise BrokenRule.at("/energy/tdp_watts", unknown)
     told = Record() if any(said.field == "energy.tdp_watts" for said in record.assumptions) else record  # each once
     told.say("energy.tdp_watts", tdp, "given" if source == "request" else "catalogue", source)
-    say_usual(told, "energy", energy, ("load_percent", "pue"))
+    load = told.pick("energy.load_percent", energy.load_percent, LOAD_PERCENT, _USUAL)
+    pue = told.pick("energy.pue", energy.pue, PUE, _USUAL)
     ratio = A100_SERVER_POWER_RATIO if family == "a100" else H100_SERVER_POWER_RATIO
     return EnergyFacts(
         tdp_watts=tdp,
         server_power_ratio=told.pick("energy.server_power_ratio", energy.server_power_ratio, ratio, _POWER_ASSUMED),
-        load_percent=energy.load_percent,
-        pue=energy.pue,
+        load_percent=load,
+        pue=pue,
         grams_per_kwh=None if energy.grams_per_kwh is UNSET else energy.grams_per_kwh,
     )
 
@@ -339,7 +343,8 @@ def _checkpoints(
     asked = section.checkpoints
     if asked is UNSET:
         return None
-    say_usual(record, "storage.checkpoints", asked, ("keep", "archived"))
+    keep = record.pick("storage.checkpoints.keep", asked.keep, CHECKPOINTS_KEPT, _USUAL)
+    archived = record.pick("storage.checkpoints.archived", asked.archived, CHECKPOINTS_ARCHIVED, _USUAL)
     size = asked.size_gb
     if size is UNSET:
         if work.checkpoint_bytes is None:
@@ -357,8 +362,8 @@ def _checkpoints(
     return KeptCheckpoints(
         size_gb=exact(size),
         every_hours=exact(every),
-        keep=asked.keep,
-        archived=asked.archived,
+        keep=keep,
+        archived=archived,
         price_per_gb_month=price,
     )
 

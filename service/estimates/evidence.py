@@ -5,13 +5,21 @@ from decimal import Decimal
 from msgspec import UNSET, UnsetType, structs
 
 from service.catalog.interconnects import get_interconnect
-from service.estimates.bill_schemas import Energy, MeteredEgress, OwnedPrice
+from service.estimates.bill_schemas import (
+    CAPITAL_PERCENT_PER_YEAR,
+    LIFE_YEARS,
+    PASSES,
+    UTILISATION_PERCENT,
+    Energy,
+    MeteredEgress,
+    OwnedPrice,
+)
 from service.estimates.billing import energy_of
 from service.estimates.chips import Chip, chip_of, machine_of
 from service.estimates.facts import measured_point
 from service.estimates.memory import Site, plan_of
 from service.estimates.pace import Pace, hardware_over_model, pace_of
-from service.estimates.record import Record
+from service.estimates.record import Record, or_usual
 from service.estimates.rework_schemas import FailuresRework
 from service.estimates.schemas import (
     CommunicationScaling,
@@ -291,7 +299,7 @@ def _crossing(request: EstimateRequest) -> Crossing | None:
     assert section.tiers is not UNSET  # tables have been read by now
     return Crossing(
         dataset_gb=exact(section.dataset_gb),
-        passes=exact(section.passes),
+        passes=exact(or_usual(section.passes, PASSES)),
         exported_gb=exact(section.exported_gb),
         used_gb=exact(section.used_gb),
         tiers=tuple(
@@ -315,12 +323,12 @@ def _bought(request: EstimateRequest, run: DetailedRun) -> Bought | None:
             gpu_count=Decimal(int(run.plan.gpu_count + run.plan.spare_gpus))
             if price.gpu_count is UNSET
             else Decimal(price.gpu_count),
-            life_years=exact(price.life_years),
-            capital_percent_per_year=exact(price.capital_percent_per_year),
+            life_years=exact(or_usual(price.life_years, LIFE_YEARS)),
+            capital_percent_per_year=exact(or_usual(price.capital_percent_per_year, CAPITAL_PERCENT_PER_YEAR)),
             colocation_per_year=_or_nothing(price.colocation_per_year),
             support_per_year=_or_nothing(price.support_per_year),
             staff_per_year=_or_nothing(price.staff_per_year),
-            utilisation_percent=exact(price.utilisation_percent),
+            utilisation_percent=exact(or_usual(price.utilisation_percent, UTILISATION_PERCENT)),
         ),
         energy_price_per_kwh=price.energy_amount_per_kwh,
         kwh_per_gpu_hour=exact(float(kwh)),

@@ -8,6 +8,7 @@ from service.errors import BrokenRule
 from service.estimates.record import Record
 from service.estimates.rework_schemas import (
     DEFAULT_PRESET,
+    DEFAULT_WAIT_HOURS,
     Checkpointing,
     FailuresRework,
     HardwareFailures,
@@ -33,7 +34,6 @@ from service.estimator.reliability import (
     optimal_interval_hours,
     spot_interruptions_per_hour,
 )
-from service.estimator.results import Status
 from service.estimator.timing import interruptions_per_hour
 
 _GB = 1e9
@@ -73,13 +73,13 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
     per_hour = _rate(record, hardware, preset, job)
     restart = _restart_hours(record, "rework.hardware.restart_minutes", hardware.restart_minutes, preset)
     checkpoint = _checkpoint_hours(record, rework.checkpoint, preset, job)
-    spot_per_hour, spot_restart = 0.0, 0.0
+    spot_per_hour, spot_restart, wait_hours = 0.0, 0.0, DEFAULT_WAIT_HOURS
     if rework.spot is not UNSET:
         spot_per_hour = _spot_rate(record, rework.spot, job)
         spot_restart = restart
         if rework.spot.restart_minutes is not UNSET:
             spot_restart = rework.spot.restart_minutes / _MINUTES_PER_HOUR
-        record.say("rework.spot.wait_hours", rework.spot.wait_hours, *_usual_wait(rework.spot))
+        wait_hours = record.pick("rework.spot.wait_hours", rework.spot.wait_hours, DEFAULT_WAIT_HOURS, "assumed")
         if rework.spot.fallback_percent:
             record.say("rework.spot.fallback_percent", rework.spot.fallback_percent, "given", "request")
             record.note(advice.fallback_reading())
@@ -94,8 +94,8 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
         interval_hours=job.work_hours,
         spot_per_hour=spot_per_hour,
         spot_restart_hours=spot_restart,
-        spot_wait_hours=spot.wait_hours,
-        spot_away_hours=spot.wait_hours,
+        spot_wait_hours=wait_hours,
+        spot_away_hours=wait_hours,
         fallback_percent=spot.fallback_percent,
         survivors_billed=spot.survivors_billed,
         instability_percent=record.pick(
@@ -121,11 +121,6 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
         record.note(advice.spot_without_checkpoints())
     facts = FailureFacts(preset=name, optimal_interval_hours=optimal, interval_without_spot_hours=steady_interval)
     return FoundFailures(structs.replace(failures, interval_hours=interval), facts)
-
-
-def _usual_wait(spot: SpotInterruptions) -> tuple[Status, str]:
-    """Whether the wait is the usual one."""
-    return ("default", "assumed") if spot.wait_hours == SpotInterruptions().wait_hours else ("given", "request")
 
 
 def _rate(record: Record, hardware: HardwareFailures, preset: Preset, job: Job) -> float:

@@ -11,6 +11,11 @@ from service.money import fifteen_digits
 _T = TypeVar("_T", bound=str | float)
 
 
+def or_usual(given: _T | UnsetType, usual: _T) -> _T:
+    """What was given, else what is usual."""
+    return usual if given is UNSET else given
+
+
 class Record:
     """Assumptions, notes and spreads of one request, each in the order in which they came up."""
 

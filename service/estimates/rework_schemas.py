@@ -8,6 +8,7 @@ from service.money import Money
 
 PresetName = Literal["hyperscale_automated", "on_call", "no_spares"]
 DEFAULT_PRESET: PresetName = "on_call"
+DEFAULT_WAIT_HOURS = 0.5
 
 RestartMinutes = Annotated[
     float,
@@ -84,9 +85,19 @@ class SpotInterruptions(Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
     interruptions_per_node_hour: (
         Annotated[float, Meta(ge=0, le=100, description="Of one node, in an hour.", examples=[0.02])] | UnsetType
     ) = UNSET
-    wait_hours: Annotated[
-        float, Meta(ge=0, le=10_000, description="Until capacity is back, for each interruption.", examples=[1.0])
-    ] = 0.5
+    wait_hours: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=10_000,
+                description="Until capacity is back, for each interruption.",
+                examples=[1.0],
+                extra_json_schema={"default": DEFAULT_WAIT_HOURS},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     survivors_billed: Annotated[bool, Meta(description="The other nodes are billed while they wait.")] = True
     fallback_percent: Annotated[
         float, Meta(ge=0, le=100, description="Interruptions that fall back to on-demand nodes.", examples=[40.0])
