@@ -88,12 +88,13 @@ def _facts(request: EstimateRequest) -> DetailedRun:
         _NOTHING,
         request.start_at,
         request.budget,
-        (),
+        tuple(record.assumptions),
     )
     known: tuple[Note, ...] = notes_on(
         classic,
         hours_given=work.basis is not None,
         rework_typed=found is None and not work.billed,
+        efficiency_given=request.scaling is UNSET or isinstance(request.scaling, inputs.FixedScaling),
     )
     if pricing.priced_per == "node":
         per_gpu = str(unit_price(pricing.rate.value, pricing.currency))

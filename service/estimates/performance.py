@@ -1,6 +1,6 @@
 """What an answer says of how fast the work is: throughput and its spread, FLOPs, utilisation, layout and step."""
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from service.errors import BrokenRule
 from service.estimates.memory import Site
@@ -65,8 +65,10 @@ def performance_of_transformer(
     plain = performance_of_pace(pace, site.gpu_count, subject.trained_tokens, efficiency_percent)
     peak = site.chip.peak_flops_per_second
     achieved = plain.tokens_per_second_per_gpu * flops_per_token
-    mfu_percent = PERCENT * achieved / peak
     hardware = hardware_over_model(work, subject, pace.modelled)
+    mfu_percent, hfu_percent = _utilisation(work, pace, efficiency_percent, PERCENT * achieved / peak, hardware)
+    if pace.method == "mfu_given":
+        achieved = mfu_percent * peak / PERCENT
     if mfu_percent * (hardware or 1.0) > PERCENT * _ROUNDING:
         raise _more_than_peak(work, site, pace, achieved / _TERA, hardware)
     return structs.replace(
@@ -81,12 +83,24 @@ def performance_of_transformer(
         model_flops=fifteen_digits(flops_per_token * subject.trained_tokens),
         achieved_tflops_per_gpu=fifteen_digits(achieved / _TERA),
         step_mfu_percent=None if billed else fifteen_digits(mfu_percent),
-        step_hfu_percent=None if billed or hardware is None else fifteen_digits(mfu_percent * hardware),
+        step_hfu_percent=None if billed or hfu_percent is None else fifteen_digits(hfu_percent),
         billed_mfu_percent=fifteen_digits(mfu_percent) if billed else None,
         layout=None if pace.modelled is None else _used_layout(pace.modelled, site.gpu_count),
         step=None if pace.modelled is None else _step_time(pace.modelled),
         compute_optimal=compute_optimal_of(record, subject),
     )
+
+
+def _utilisation(
+    work: TransformerWork, pace: Pace, efficiency_percent: float, mfu_percent: float, hardware: float | None
+) -> tuple[float, float | None]:
+    """MFU and HFU; what was given is not computed back from the throughput, where it would lose its last digits."""
+    if pace.method == "mfu_given" and work.mfu_percent is not UNSET:
+        mfu_percent = work.mfu_percent * efficiency_percent / PERCENT
+    hfu_percent = None if hardware is None else mfu_percent * hardware
+    if pace.method == "hfu_given" and work.hfu_percent is not UNSET:
+        hfu_percent = work.hfu_percent * efficiency_percent / PERCENT
+    return mfu_percent, hfu_percent
 
 
 def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float, hardware: float | None) -> BrokenRule:

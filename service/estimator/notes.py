@@ -1,11 +1,15 @@
 """What a reader of an estimate should know, as notes with stable codes."""
 
-from service.estimator.inputs import MeasuredEfficiency, Run
+from decimal import ROUND_FLOOR, Decimal
+
+from service.estimator.inputs import DEFAULT_CURRENCY, DEFAULT_EGRESS, DEFAULT_STORAGE, MeasuredEfficiency, Run
 from service.estimator.results import Note
 from service.money import written
 
 LOW_EFFICIENCY_PERCENT = 70
 ETHERNET_10G_GBPS = 10
+_TENTH = Decimal("0.1")
+_CLASSIC_AMOUNTS = {"storage.amount": DEFAULT_STORAGE, "egress.amount": DEFAULT_EGRESS}
 
 _BASIS_PER_GPU = Note(
     "basis_per_gpu",
@@ -26,14 +30,16 @@ _REWORK_ZERO = Note(
 )
 
 
-def notes_on(run: Run, *, hours_given: bool = True, rework_typed: bool = True) -> tuple[Note, ...]:
+def notes_on(
+    run: Run, *, hours_given: bool = True, rework_typed: bool = True, efficiency_given: bool = True
+) -> tuple[Note, ...]:
     """Every note that this run deserves, always in the same order; of hours and of a rework percent only where those
-    were what was asked with."""
+    were what was asked with. An efficiency that nobody typed is rounded for people."""
     notes = []
     if hours_given:
         notes.append(_BASIS_PER_GPU if run.basis == "per_gpu" else _BASIS_TOTAL)
     if run.efficiency_percent < LOW_EFFICIENCY_PERCENT:
-        notes.append(_low_efficiency(run))
+        notes.append(_low_efficiency(run, typed=efficiency_given and run.measured is None and run.network is None))
     if rework_typed and run.rework_percent == 0:
         notes.append(_REWORK_ZERO)
     if run.network is not None:
@@ -42,17 +48,31 @@ def notes_on(run: Run, *, hours_given: bool = True, rework_typed: bool = True) -
         notes.extend(_measured_notes(run.measured))
     if run.priced_per == "node":
         notes.extend(_node_price_notes(run))
+    if run.currency != DEFAULT_CURRENCY:
+        notes.extend(_amounts_of_another_currency(run))
     return tuple(notes)
 
 
-def _low_efficiency(run: Run) -> Note:
+def _low_efficiency(run: Run, *, typed: bool) -> Note:
+    percent = run.efficiency_percent if typed else run.efficiency_percent.quantize(_TENTH, ROUND_FLOOR)
     return Note(
         "scaling_efficiency_low",
         "warning",
-        f"Scaling efficiency is {run.efficiency_percent.normalize():f} %, below {LOW_EFFICIENCY_PERCENT} %: much of "
+        f"Scaling efficiency is {percent.normalize():f} %, below {LOW_EFFICIENCY_PERCENT} %: much of "
         "the compute is paid for waiting. Fewer GPUs, a faster interconnect, gradient accumulation or a better "
         "parallel layout usually cost less.",
     )
+
+
+def _amounts_of_another_currency(run: Run) -> list[Note]:
+    """Amounts that the classic calculator has in USD, taken as they are."""
+    unsaid = {said.field for said in run.assumptions if said.status == "default"}
+    amounts = [f"{field.split('.')[0]} {amount:f}" for field, amount in _CLASSIC_AMOUNTS.items() if field in unsaid]
+    if not amounts:
+        return []
+    told = f"The classic calculator's amounts ({', '.join(amounts)}) are {DEFAULT_CURRENCY}; nobody gave others, and "
+    told += f"they were taken as {run.currency}, unconverted. Give them in {run.currency}."
+    return [Note("default_amounts_unconverted", "warning", told)]
 
 
 def _network_notes(run: Run) -> list[Note]:

@@ -15,7 +15,7 @@ POINTS = {
     "kind": "measured",
     "points": [{"gpu_count": 8, "tokens_per_second": 100}, {"gpu_count": 16, "tokens_per_second": 190}],
 }
-USUAL = {
+USUAL: dict[str, tuple[str, dict[str, Any], Any]] = {
     "idle.setup_hours": ("idle", {"spare_nodes": 1}, 0.0),
     "idle.spare_nodes": ("idle", {"setup_hours": 4}, 0),
     "rework.spot.wait_hours": ("rework", {"kind": "failures", "spot": {}}, 0.5),
@@ -41,9 +41,9 @@ def with_it(section: dict[str, Any], path: list[str], value: Any) -> dict[str, A
 @pytest.mark.parametrize("field", USUAL)
 def test_a_usual_figure_is_a_default_unless_it_is_in_the_request(field: str) -> None:
     section, asked, usual = USUAL[field]
-    unsaid = ask(a_run(**{section: asked}))
+    unsaid = ask({**a_run(), section: asked})
     assert (said(unsaid, field)["value"], said(unsaid, field)["status"]) == (usual, "default")
-    explicit = ask(a_run(**{section: with_it(asked, field.split(".")[1:], usual)}))
+    explicit = ask({**a_run(), section: with_it(asked, field.split(".")[1:], usual)})
     assert (said(explicit, field)["value"], said(explicit, field)["status"]) == (usual, "given")
     assert explicit["cost"] == unsaid["cost"]
     assert explicit["duration"] == unsaid["duration"]
