@@ -11,8 +11,8 @@ from service.estimates.facts import cluster_facts, number_of, pick
 from service.estimates.failures import FoundFailures, Job, failures_of
 from service.estimates.record import Record
 from service.estimates.rework_schemas import FailuresRework
-from service.estimates.risk_schemas import CertainSpread, LognormalSpread, Spread, Uncertainty
 from service.estimates.schemas import Cluster, EstimateRequest
+from service.estimates.spreads import simulation_of
 from service.estimates.work import WorkFacts, facts_of_work
 from service.estimates.work_schemas import TransformerWork
 from service.estimator import advice, inputs
@@ -20,7 +20,6 @@ from service.estimator.detailed import DetailedRun
 from service.estimator.notes import notes_on
 from service.estimator.plan import Plan
 from service.estimator.results import Note
-from service.estimator.uncertainty import InputSpread, Simulation, UncertainInput
 from service.money import exact, exact_arithmetic, number, unit_price
 from service.units import PERCENT
 
@@ -71,7 +70,7 @@ def _facts(request: EstimateRequest) -> DetailedRun:
         credits=_NOTHING if price is UNSET or price.credits is UNSET else price.credits,
         tax_percent=_NOTHING if price is UNSET or price.tax_percent is UNSET else exact(price.tax_percent),
     )
-    simulation = _simulation(record, request, found)
+    simulation = simulation_of(record, request, work, plan)
     classic = inputs.Run(
         gpu_count,
         gpus_per_node,
@@ -177,32 +176,3 @@ def _rework(
         checkpoint_bytes=work.checkpoint_bytes,
     )
     return _NOTHING, failures_of(record, rework, job)
-
-
-def _simulation(record: Record, request: EstimateRequest, found: FoundFailures | None) -> Simulation | None:
-    """What is drawn: the spreads that came up, over them those of the request, and when failures happen."""
-    asked = request.uncertainty
-    if asked is UNSET:
-        if request.budget is None or request.budget.confidence_percent is UNSET:
-            return None
-        asked = Uncertainty()
-    spreads = dict(record.spreads)
-    for name in asked.spreads.__struct_fields__:
-        given = getattr(asked.spreads, name)
-        if given is not UNSET:
-            spreads.pop(name, None)  # type: ignore[call-overload]
-            made = _spread(name, given)  # type: ignore[arg-type]
-            if made is not None:
-                spreads[made.input] = made
-    if not spreads and found is None:
-        record.note(advice.no_spread())
-    return Simulation(asked.samples, asked.seed, tuple(spreads.values()))
-
-
-def _spread(name: UncertainInput, given: Spread) -> InputSpread | None:
-    if isinstance(given, CertainSpread):
-        return None
-    if isinstance(given, LognormalSpread):
-        return InputSpread(input=name, sigma=given.sigma, source="request") if given.sigma else None
-    low, high = given.low_percent / PERCENT, given.high_percent / PERCENT
-    return InputSpread(input=name, low=low, high=high, source="request") if low < high else None

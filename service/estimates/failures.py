@@ -5,6 +5,7 @@ import math
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule
+from service.estimates.progress import check_progress
 from service.estimates.record import Record
 from service.estimates.rework_schemas import (
     DEFAULT_PRESET,
@@ -119,8 +120,16 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
     _tell_interval(record, rework.checkpoint, optimal, interval)
     if spot_per_hour * interval > 1:
         record.note(advice.spot_without_checkpoints())
+
+    def at_its_interval(changed: Failures) -> Failures:
+        rate = changed.per_hour + float(interruptions_per_hour(changed, job.work_hours))
+        its = _interval(rework.checkpoint, _optimal(checkpoint, rate, job), job)
+        return structs.replace(changed, interval_hours=its)
+
+    failures = structs.replace(failures, interval_hours=interval)
+    check_progress(record, rework, failures, job.work_hours, optimal, at_its_interval)
     facts = FailureFacts(preset=name, optimal_interval_hours=optimal, interval_without_spot_hours=steady_interval)
-    return FoundFailures(structs.replace(failures, interval_hours=interval), facts)
+    return FoundFailures(failures, facts)
 
 
 def _rate(record: Record, hardware: HardwareFailures, preset: Preset, job: Job) -> float:

@@ -42,7 +42,8 @@ Spread = TriangularSpread | LognormalSpread | CertainSpread
 
 class Spreads(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """How far each input may be off. An input that is left out has the spread of where it came from: none where it
-    was given, a published one where it was predicted or a default."""
+    was given, a published one where it was predicted or a default. A spread of an input that the run does not have
+    (failures of a typed rework percent, spot without spot) is not drawn, and a note says so."""
 
     throughput: Annotated[Spread | UnsetType, Meta(description="Utilisation, or tokens a second.")] = UNSET
     scaling: Annotated[Spread | UnsetType, Meta(description="Scaling efficiency.")] = UNSET

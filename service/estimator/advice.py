@@ -294,16 +294,6 @@ def fallback_reading() -> Note:
     )
 
 
-def no_spread() -> Note:
-    """A simulation in which nothing varies."""
-    return Note(
-        "uncertainty_none",
-        "warning",
-        "Every input was given and none has a spread, so that all quantiles are the same. State spreads for what is "
-        "not certain.",
-    )
-
-
 def price_default() -> Note:
     """A price that nobody gave."""
     return Note(

@@ -266,10 +266,14 @@ class Risk(Struct, frozen=True, gc=False):
     samples: int
     seed: int
     mean_cost: Annotated[
-        Decimal,
-        Meta(description="Of the draws; above the expected cost where inputs err upwards by more."),
+        Decimal | None,
+        Meta(
+            description="Of the draws; above the expected cost where inputs err upwards by more. Null where it "
+            "cannot be said: one draw in a hundred, the largest, make up more than half of it, or it is more than an "
+            "amount can be."
+        ),
     ]
-    mean_days: float
+    mean_days: Annotated[float | None, Meta(description="Of the draws; null where it cannot be said, as `mean_cost`.")]
     cost: CostQuantiles
     days: DayQuantiles
     finish_at: Annotated[FinishQuantiles | None, Meta(description="Null without `start_at`.")]

@@ -42,14 +42,13 @@ from service.estimator.results import (
 )
 from service.estimator.run import to_the_second
 from service.estimator.timing import Hours, finish_at, hours_of
-from service.estimator.uncertainty import LARGEST_AMOUNT, Outcome, Simulation, risk_of, simulate
+from service.estimator.uncertainty import LARGEST_AMOUNT, Outcome, Simulation, risk_notes, risk_of, simulate
 from service.estimator.verdict import judge
 from service.money import MAX_INTEGER_DIGITS, exact, exact_arithmetic, nothing, number, to_minor_unit, unit_price
 from service.units import HOURS_PER_DAY, PERCENT
 
 _T = TypeVar("_T")
 _MILLION = 1_000_000
-_NEVER_ENDS_HOURS = Decimal(10) ** 30
 _ALWAYS_SHOWN = frozenset({"compute", "rework", "storage", "egress"})
 _AT_GIVEN_EFFICIENCY = "GPU time at the given scaling efficiency"
 _TERA = 1e12
@@ -126,8 +125,6 @@ def split_by_rate(
 def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estimate:
     plan, currency = run.plan, run.currency
     expected = hours.expected
-    if hours.rework_hours > _NEVER_ENDS_HOURS:
-        raise BrokenRule.at("/rework", "At these rates of failure the run never ends")
     billed_gpu_hours = bill.billed_gpu_hours(plan, hours)
     confidence = UNSET if run.budget is None else run.budget.confidence_percent
     lines = _rounded(run, hours)
@@ -141,6 +138,7 @@ def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estima
     money = _cost(run, hours, lines, before)
     finish = None if run.start_at is None else finish_at(run.start_at, expected)
     use = commitment_use(plan, hours, currency)
+    risk = _risk(run, outcome)
     compared = break_evens(plan, run.failures, run.alternatives, hours)
     gpu_hours = hours.working.numerator * plan.gpu_count / hours.working.divisor
     return Estimate(
@@ -167,12 +165,14 @@ def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estima
         ),
         _verdict(run, money.total, finish, outcome),
         run.assumptions,
-        run.notes + purchase_notes(use, compared),
+        run.notes
+        + purchase_notes(use, compared)
+        + (() if risk is None or outcome is None else risk_notes(outcome, risk)),
         MODEL_VERSION,
         performance=_or_unset(_billed_performance(run, billed_gpu_hours)),
         memory=_or_unset(run.memory),
         reliability=_or_unset(_reliability(run, hours)),
-        risk=_or_unset(_risk(run, outcome)),
+        risk=_or_unset(risk),
         commitment=_or_unset(use),
         owned=_or_unset(owned_cost(run.owned, billed_gpu_hours, currency)),
         energy=_or_unset(energy_use(run.energy, billed_gpu_hours)),

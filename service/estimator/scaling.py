@@ -23,6 +23,10 @@ SIGMA_FLOOR = 0.005
 FREEDOM_WITHOUT_RESIDUALS = 3
 # Beyond so many times the largest measured count, no published series says how good the law is.
 MOST_EXTRAPOLATION = 8.0
+# Of the errors of a law so far out, nine in ten were smaller: Amdahl at one global batch (25 series, two points), and a
+# share that stays where the batch grows (35 series, one point).
+P90_ERRORS: dict[str, float] = {"amdahl": 0.035, "log2": 0.075}
+_SIGMAS_OF_NINE_IN_TEN = 1.6448536269514722
 # One point that is off by more is left out, if the rest agree (mosaicml/llm-foundry's table has such a row).
 MOST_DEVIATION_PERCENT = 10.0
 _FEWEST_TO_EXCLUDE_FROM = 4
@@ -61,6 +65,13 @@ class Prediction(Struct, frozen=True):
     relative_sigma: float
     extrapolation: float
     beyond_validity: bool
+
+
+def sigma_ln_of_law(law: Law, extrapolation: float) -> float:
+    """The spread of what a law says of so many times the accelerators, or so many times fewer: none where it was
+    measured, as published at 8 times, and between and beyond by the logarithm (assumed)."""
+    far = abs(math.log(extrapolation)) / math.log(MOST_EXTRAPOLATION)
+    return P90_ERRORS[law] / _SIGMAS_OF_NINE_IN_TEN * far
 
 
 def fitted(points: Sequence[MeasuredPoint], law: Law = "amdahl") -> ScalingFit:

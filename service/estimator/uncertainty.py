@@ -1,6 +1,7 @@
 """The distribution of cost and time: seeded draws of the uncertain inputs through the same plan and the same bill."""
 
 import datetime
+import math
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Literal
 
@@ -8,7 +9,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from service.errors import BrokenRule
-from service.estimator import bill
+from service.estimator import bill, risk_advice
 from service.estimator.answers import CostQuantiles, DayQuantiles, FinishQuantiles, Risk, VarianceShare
 from service.estimator.cost import Number
 from service.estimator.distribution import (
@@ -22,6 +23,7 @@ from service.estimator.distribution import (
 )
 from service.estimator.inputs import Budget
 from service.estimator.plan import Failures, Plan, Ratio
+from service.estimator.results import Note
 from service.estimator.run import to_the_second
 from service.estimator.timing import Hours, completion_of, finish_at, hours_of, plan_in_floats
 from service.money import MAX_INTEGER_DIGITS, exact, nothing, number, to_minor_unit
@@ -35,6 +37,19 @@ SHOWN_PERCENTS = (10, 50, 80, 90, 95)
 CHANCE = "chance_of_failures"
 _CHANCE_SPREAD = "when failures happen: floor and Gamma, by Daly's moments"
 LARGEST_AMOUNT = Decimal(10) ** MAX_INTEGER_DIGITS
+# The section of a request that an input comes from.
+SECTIONS: dict[str, str] = {
+    "throughput": "/work",
+    "scaling": "/scaling",
+    "overhead": "/work",
+    "price": "/price",
+    "failure_rate": "/rework",
+    "restart": "/rework",
+    "checkpoint": "/rework",
+    "spot_rate": "/rework/spot",
+    CHANCE: "/rework",
+}
+_LARGEST_SHARE = 0.01
 _SECONDS_PER_HOUR = 3600
 _HALF_A_MICROSECOND = 5e-7
 
@@ -71,22 +86,39 @@ class Simulation(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """Cost in the plan's currency and hours from start to end, one of each a draw; and the factors behind them. What
-    rounding its lines adds to the bill as planned is added to every draw: without a spread every quantile is the total.
+    """Cost in the plan's currency and hours from start to end, one of each a draw; the factors behind them, and which
+    of these the request spread. What rounding its lines adds to the bill as planned is added to every draw: without a
+    spread every quantile is the total.
     """
 
     cost: Any
     hours: Any
     factors: dict[str, Any]
+    stated: frozenset[str]
     rounding: Decimal = Decimal(0)
 
     def cost_at(self, percent: float, currency: str) -> Decimal:
         """The amount that the cost stays under with this chance; BrokenRule where it is more than one can be."""
         amount = exact(quantiles(self.cost, (percent,))[0]) + self.rounding
         if amount >= LARGEST_AMOUNT:
-            told = f"At P{percent:g} the cost has more than {MAX_INTEGER_DIGITS} integer digits: narrow the spreads"
-            raise BrokenRule.at("/uncertainty", told)
+            raise self._beyond_money(percent)
         return max(nothing(currency), to_minor_unit(amount, currency))
+
+    def main_cause(self) -> str:
+        """The input that explains most of the spread of the cost."""
+        shares = shares_percent(self)
+        return max(shares, key=lambda name: (shares[name], name))
+
+    def _beyond_money(self, percent: float) -> BrokenRule:
+        """That a quantile is more than an amount can be, said of the input that makes most of its spread."""
+        told = f"At P{percent:g} the cost has more than {MAX_INTEGER_DIGITS} integer digits"
+        if not self.factors:
+            return BrokenRule.at("/uncertainty", told)
+        cause = self.main_cause()
+        if cause in self.stated:
+            return BrokenRule.at(f"/uncertainty/spreads/{cause}", f"{told}, by this spread most of all: narrow it")
+        told += f", most of all by the spread of {cause}, which nobody gave: say what you measured, or state a spread"
+        return BrokenRule.at(SECTIONS[cause], told)
 
     def hours_at(self, percent: float) -> float:
         """The hours that the run stays under with this chance."""
@@ -97,7 +129,7 @@ def simulate(plan: Plan, simulation: Simulation) -> Outcome:
     """Draws through the plan. The checkpoint interval stays as planned; chance multiplies what failures cost."""
     size = simulation.samples
     factors = {spread.input: spread.drawn(simulation.seed, size) for spread in simulation.spreads}
-    varied = _varied(plan_in_floats(plan), factors)
+    varied = with_factors(plan_in_floats(plan), factors)
     excess: Number = 1.0
     if varied.failures is not None:
         excess = _excess(varied, varied.failures, simulation)
@@ -110,6 +142,7 @@ def simulate(plan: Plan, simulation: Simulation) -> Outcome:
         cost=np.broadcast_to(bill.billed_amount(varied, hours), (size,)),
         hours=np.broadcast_to(hours.expected, (size,)),
         factors=told,
+        stated=frozenset(spread.input for spread in simulation.spreads if spread.source == "request"),
     )
 
 
@@ -123,13 +156,14 @@ def risk_of(
     """The section of an answer."""
     hours = quantiles(outcome.hours, SHOWN_PERCENTS)
     cost = (outcome.cost_at(percent, currency) for percent in SHOWN_PERCENTS)
+    days = mean_of(outcome.hours)
     amount = None if budget is None else budget.amount
     deadline = None if budget is None else budget.deadline
     return Risk(
         samples=simulation.samples,
         seed=simulation.seed,
-        mean_cost=to_minor_unit(exact(float(np.mean(outcome.cost))), currency),
-        mean_days=number(exact(float(np.mean(outcome.hours)) / HOURS_PER_DAY)),
+        mean_cost=_mean_cost(outcome, currency),
+        mean_days=None if days is None else number(exact(days / HOURS_PER_DAY)),
         cost=CostQuantiles(*cost),
         days=DayQuantiles(*(number(exact(value / HOURS_PER_DAY)) for value in hours)),
         finish_at=None
@@ -143,6 +177,28 @@ def risk_of(
         ),
         variance_shares=_shares(outcome, simulation),
     )
+
+
+def risk_notes(outcome: Outcome, risk: Risk) -> tuple[Note, ...]:
+    """What to mind of the distribution, which shows only in the draws."""
+    unsaid = tuple(name for name in ("mean_cost", "mean_days") if getattr(risk, name) is None)
+    return (risk_advice.unsaid_means(unsaid, outcome.main_cause()),) if unsaid else ()
+
+
+def mean_of(draws: Any) -> float | None:
+    """Their mean; None where the largest one in a hundred make up more than half of it: the mean of other draws would
+    be another, and that of all there are may not exist (a lognormal in an exponent has none)."""
+    most = math.ceil(draws.size * _LARGEST_SHARE)
+    ordered = np.partition(draws, draws.size - most)
+    total = float(np.sum(ordered))
+    return total / draws.size if float(np.sum(ordered[-most:])) <= total / 2 else None
+
+
+def _mean_cost(outcome: Outcome, currency: str) -> Decimal | None:
+    """The mean as an amount; None where none can be said, or it is more than an amount can be."""
+    mean = mean_of(outcome.cost)
+    amount = None if mean is None else exact(mean)
+    return None if amount is None or amount >= LARGEST_AMOUNT else to_minor_unit(amount, currency)
 
 
 def _chance_over(outcome: Outcome, amount: Decimal, currency: str) -> float:
@@ -180,7 +236,32 @@ def _sized(value: Number, simulation: Simulation) -> Number:
     return np.broadcast_to(value, (simulation.samples,))
 
 
-def _varied(plan: Plan, factors: dict[UncertainInput, Number]) -> Plan:
+def inputs_of(plan: Plan) -> frozenset[UncertainInput]:
+    """The inputs that a plan has: drawing any other changes nothing."""
+    held, failures = plan.commitment, plan.failures
+    is_priced = bool(plan.rate.numerator or plan.fallback_rate) if held is None else bool(held.overflow_rate)
+    found: dict[UncertainInput, bool] = {
+        "throughput": True,
+        "scaling": True,
+        "overhead": bool(plan.overhead_percent),
+        "price": is_priced,
+    }
+    if failures is not None:
+        restarts = failures.per_hour * failures.restart_hours, failures.spot_per_hour * failures.spot_restart_hours
+        found["failure_rate"] = failures.per_hour > 0
+        found["restart"] = any(restarts)
+        found["checkpoint"] = failures.checkpoint_hours > 0
+        found["spot_rate"] = failures.spot_per_hour > 0
+    return frozenset(name for name, has in found.items() if has)
+
+
+def can_fail(plan: Plan) -> bool:
+    """Whether chance alone spreads the hours."""
+    failures = plan.failures
+    return failures is not None and failures.per_hour + failures.spot_per_hour > 0
+
+
+def with_factors(plan: Plan, factors: dict[UncertainInput, Number]) -> Plan:
     """The plan with its uncertain inputs drawn."""
     price = factors.get("price", 1.0)
     changes: dict[str, Any] = {}
@@ -215,12 +296,17 @@ def _varied_failures(failures: Failures, factors: dict[UncertainInput, Number]) 
     )
 
 
-def _shares(outcome: Outcome, simulation: Simulation) -> tuple[VarianceShare, ...]:
-    """Most first. Where nothing costs anything, of the hours."""
-    told: dict[str, str] = {spread.input: spread.told() for spread in simulation.spreads}
+def shares_percent(outcome: Outcome) -> dict[str, float]:
+    """What each input explains of the spread of the cost; where something costs nothing, of the hours."""
     output = outcome.cost if np.min(outcome.cost) > 0 else outcome.hours
     positive = {name: np.maximum(values, 1e-300) for name, values in outcome.factors.items()}
-    shares = variance_shares_percent(positive, output)
+    return variance_shares_percent(positive, output)
+
+
+def _shares(outcome: Outcome, simulation: Simulation) -> tuple[VarianceShare, ...]:
+    """Most first."""
+    told: dict[str, str] = {spread.input: spread.told() for spread in simulation.spreads}
+    shares = shares_percent(outcome)
     return tuple(
         VarianceShare(name, number(exact(share)), told.get(name, _CHANCE_SPREAD))
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -114,7 +114,7 @@ def test_a_quantile_beyond_what_money_can_say_is_refused() -> None:
     body = a_run(
         amount="100000000", budget={"confidence_percent": 99}, uncertainty={"samples": 1000, "spreads": spreads}
     )
-    assert refused(body).pointer == "/uncertainty"
+    assert refused(body).pointer == "/uncertainty/spreads/price"
 
 
 def test_a_quantile_beyond_the_calendar_is_refused() -> None:
