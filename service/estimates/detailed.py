@@ -175,4 +175,6 @@ def _rework(
         step_hours=work.step_hours,
         checkpoint_bytes=work.checkpoint_bytes,
     )
-    return _NOTHING, failures_of(record, rework, job)
+    price = request.price
+    asked = price.alternatives if isinstance(price, inputs.HourlyPrice) else UNSET
+    return _NOTHING, failures_of(record, rework, job, spot_is_compared=asked is not UNSET and asked.spot is not UNSET)

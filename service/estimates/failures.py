@@ -66,8 +66,9 @@ class FoundFailures(Struct, frozen=True):
     facts: FailureFacts
 
 
-def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailures:
-    """The section in numbers; what it leaves out is the preset's, and says so."""
+def failures_of(record: Record, rework: FailuresRework, job: Job, *, spot_is_compared: bool = False) -> FoundFailures:
+    """The section in numbers; what it leaves out is the preset's, and says so. Where a spot price is compared, what
+    would fail on spot is said too."""
     name: PresetName = record.pick("rework.preset", rework.preset, DEFAULT_PRESET, "what most clusters have")
     preset = PRESETS[name]
     hardware = HardwareFailures() if rework.hardware is UNSET else rework.hardware
@@ -128,8 +129,25 @@ def failures_of(record: Record, rework: FailuresRework, job: Job) -> FoundFailur
 
     failures = structs.replace(failures, interval_hours=interval)
     check_progress(record, rework, failures, job.work_hours, optimal, at_its_interval)
-    facts = FailureFacts(preset=name, optimal_interval_hours=optimal, interval_without_spot_hours=steady_interval)
+    facts = FailureFacts(
+        preset=name,
+        optimal_interval_hours=optimal,
+        interval_without_spot_hours=steady_interval,
+        on_usual_spot=at_its_interval(_on_usual_spot(failures)) if spot_is_compared and rework.spot is UNSET else None,
+    )
     return FoundFailures(failures, facts)
+
+
+def _on_usual_spot(failures: Failures) -> Failures:
+    """The same run on spot capacity as it is assumed to be."""
+    return structs.replace(
+        failures,
+        spot_per_hour=float(spot_interruptions_per_hour(failures.node_count, SPOT_INTERRUPTIONS_PER_NODE_HOUR)),
+        spot_restart_hours=failures.restart_hours,
+        spot_wait_hours=DEFAULT_WAIT_HOURS,
+        spot_away_hours=DEFAULT_WAIT_HOURS,
+        on_spot=True,
+    )
 
 
 def _rate(record: Record, hardware: HardwareFailures, preset: Preset, job: Job) -> float:

@@ -25,6 +25,7 @@ from service.estimator.purchases import (
     OwnedFacts,
     break_evens,
     commitment_use,
+    comparison_notes,
     energy_use,
     owned_cost,
     purchase_notes,
@@ -167,6 +168,7 @@ def _estimate(run: DetailedRun, hours: Hours, outcome: Outcome | None) -> Estima
         run.assumptions,
         run.notes
         + purchase_notes(use, compared)
+        + comparison_notes(plan, run.failures, run.alternatives, compared, currency)
         + (() if risk is None or outcome is None else risk_notes(outcome, risk)),
         MODEL_VERSION,
         performance=_or_unset(_billed_performance(run, billed_gpu_hours)),

@@ -11,7 +11,7 @@ from service.estimator.evidence import Bought
 from service.estimator.formula import Page, to_minor_units
 from service.estimator.inputs import Budget
 from service.estimator.plan import Commitment, Plan
-from service.estimator.purchases import Alternatives, EnergyFacts, without_spot
+from service.estimator.purchases import Alternatives, EnergyFacts, spot_plan, without_spot
 from service.estimator.results import Estimate, Verdict
 from service.estimator.timing import Hours, hours_of
 from service.units import PERCENT
@@ -160,17 +160,21 @@ def break_evens_page(
         if found.actual_percent is not None:
             name, formula = "Discount of spot", f"{PERCENT} * (od - spot) / od"
             page.write(f"{at}.actual_percent", name, formula, found.actual_percent, "%", "price over price")
-        _spot(page, run, hours, billed, found.threshold_percent)
+        spot = spot_plan(run.plan, run.failures)
+        assert spot is not None  # a break-even was found
+        if spot is not run.plan:
+            hours = hours_of(spot)
+            billed = bill.billed_gpu_hours(spot, hours)
+        _spot(page, run, spot, hours, billed, found.threshold_percent)
     return page
 
 
-def _spot(page: Page, run: DetailedRun, hours: Hours, billed: Decimal, threshold_percent: float) -> None:
+def _spot(page: Page, run: DetailedRun, plan: Plan, hours: Hours, billed: Decimal, threshold_percent: float) -> None:
     """The GPU-hours on spot against those of the same run on demand; those that fall back cost the same in both."""
-    plan = run.plan
     assert run.failures is not None  # on spot there are some
     steady = without_spot(plan, run.failures)
     fallen = hours.fallback_gpu_hours if plan.fallback_rate is not None else Decimal(0)
-    page.let("Q", billed, "GPU-hour", "all GPU-hours that are billed")
+    page.let("Q", billed, "GPU-hour", "all GPU-hours that are billed on spot")
     page.let("R", bill.billed_gpu_hours(steady, hours_of(steady)), "GPU-hour", "billed without interruptions")
     page.let("B", fallen, "GPU-hour", "on demand in place of spot")
     page.let("r", plan.rate.value + (plan.fallback_rate or 0), "", "what they cost")

@@ -20,11 +20,13 @@ _SECONDS_PER_HOUR = 3600
 
 class FailureFacts(Struct, frozen=True, kw_only=True):
     """What is said of failures and does not enter the hours; the optimal interval is None if nothing fails. Without
-    spot interruptions the run would have an interval of its own."""
+    spot interruptions the run would have an interval of its own. `on_usual_spot` is what would fail on spot capacity of
+    which nobody said anything; None where that is not asked, or the run is on spot."""
 
     preset: str
     optimal_interval_hours: float | None
     interval_without_spot_hours: float
+    on_usual_spot: Failures | None = None
 
 
 def reliability_of(failures: Failures, facts: FailureFacts, hours: Hours) -> Reliability:

@@ -5,14 +5,14 @@ from decimal import Decimal
 from msgspec import Struct, structs
 
 from service.errors import BrokenRule
-from service.estimator import advice, bill, charges
+from service.estimator import advice, bill, charges, risk_advice
 from service.estimator.answers import BreakEven, CommitmentUse, EnergyUse, OwnedCost
 from service.estimator.failures import FailureFacts
 from service.estimator.plan import Plan
 from service.estimator.results import Note
 from service.estimator.timing import Hours, hours_of
 from service.estimator.uncertainty import LARGEST_AMOUNT
-from service.money import MAX_INTEGER_DIGITS, exact, number, to_minor_unit
+from service.money import MAX_INTEGER_DIGITS, exact, number, to_minor_unit, unit_price
 from service.units import PERCENT
 
 # Of a term; from so much unused on it is said.
@@ -108,6 +108,30 @@ def energy_use(facts: EnergyFacts | None, gpu_hours: Decimal) -> EnergyUse | Non
     )
 
 
+def comparison_notes(
+    plan: Plan,
+    failures: FailureFacts | None,
+    prices: Alternatives | None,
+    compared: tuple[BreakEven, ...] | None,
+    currency: str,
+) -> tuple[Note, ...]:
+    """What a comparison of prices assumes or lacks."""
+    if prices is None:
+        return ()
+    if not prices.on_demand:
+        return (risk_advice.no_on_demand_price(),)
+    if prices.spot is None or (plan.failures is not None and plan.failures.on_spot):
+        return ()
+    if any(one.option == "spot_against_on_demand" for one in compared or ()):
+        assert failures is not None  # they were compared by them
+        usual = failures.on_usual_spot
+        assert usual is not None
+        return (risk_advice.spot_assumed(usual.spot_per_hour / usual.node_count, float(usual.spot_wait_hours)),)
+    more = float(PERCENT * (prices.on_demand / prices.spot - 1)) if prices.spot else None
+    shown = [f"{unit_price(price, currency):f} {currency}" for price in (prices.spot, prices.on_demand)]
+    return (risk_advice.spot_unknown(shown[0], shown[1], more),)
+
+
 def purchase_notes(use: CommitmentUse | None, compared: tuple[BreakEven, ...] | None) -> tuple[Note, ...]:
     """What to mind of how the capacity is bought, which shows only in the result."""
     notes = []
@@ -138,12 +162,23 @@ def break_evens(
     if prices is None or not prices.on_demand:
         return None
     found: list[BreakEven | None] = []
-    if prices.spot is not None and failures is not None and plan.failures is not None and plan.failures.on_spot:
-        found.append(_spot_break_even(plan, failures, hours, prices.on_demand, prices.spot))
+    spot = spot_plan(plan, failures)
+    if prices.spot is not None and failures is not None and spot is not None:
+        on_spot = hours if spot is plan else hours_of(spot)
+        found.append(_spot_break_even(spot, failures, on_spot, prices.on_demand, prices.spot))
     if prices.reserved is not None:
         threshold = charges.break_even_utilisation_percent(prices.reserved, prices.on_demand)
         found.append(BreakEven("reserved_against_on_demand", number(threshold), None, None))
     return tuple(one for one in found if one is not None)
+
+
+def spot_plan(plan: Plan, failures: FailureFacts | None) -> Plan | None:
+    """The run on spot: as it is, else as if spot capacity were as usual; None where nothing is said of failures."""
+    if plan.failures is None or failures is None:
+        return None
+    if plan.failures.on_spot:
+        return plan
+    return None if failures.on_usual_spot is None else structs.replace(plan, failures=failures.on_usual_spot)
 
 
 def _spot_break_even(

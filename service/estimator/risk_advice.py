@@ -53,5 +53,38 @@ def hardly_progresses(productive_percent: float, help_: str) -> Note:
     )
 
 
+def no_on_demand_price() -> Note:
+    """Break-evens without what they are against."""
+    return Note(
+        "break_even_needs_on_demand",
+        "info",
+        "Break-evens are against the price on demand: give alternatives.on_demand, of more than 0.",
+    )
+
+
+def spot_assumed(per_node_hour: float, wait_hours: float) -> Note:
+    """A spot break-even of a run that is not on spot."""
+    return Note(
+        "spot_break_even_assumed",
+        "warning",
+        f"The spot break-even takes this run with {per_node_hour:g} interruptions per node-hour and {wait_hours:g} h "
+        "of waiting for each, which are assumptions. For your own ask with purchase spot and rework.spot.",
+    )
+
+
+def spot_unknown(spot: str, on_demand: str, more_percent: float | None) -> Note:
+    """A spot price without anything on failures; `more_percent` is None where spot is free."""
+    pays = "any number of" if more_percent is None else f"{more_percent:.3g} % more"
+    told = f"Spot at {spot} against {on_demand} on demand pays for {pays} GPU-hours: it is dearer once interruptions, "
+    told += "restarts and waits take more."
+    if more_percent is not None and more_percent <= 0:
+        told = f"Spot at {spot} is not cheaper than {on_demand} on demand, and it is interrupted."
+    return Note(
+        "spot_break_even_unknown",
+        "info",
+        f"{told} For the break-even ask with rework of kind failures: what fails, and how long a restart takes.",
+    )
+
+
 def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -67,6 +67,51 @@ def test_the_reserved_break_even() -> None:
     assert found["cheaper"] is None
 
 
+@pytest.mark.parametrize("purchase", ["on_demand", "reserved"])
+def test_spot_is_compared_with_a_run_that_is_not_on_it_by_usual_interruptions(purchase: str) -> None:
+    rework = {"kind": "failures", "hardware": {"failures_per_node_day": 6.5e-3, "restart_minutes": 20}}
+    others = {"on_demand": "3", "spot": "1", "reserved": "2"}
+    bought = others.pop(purchase)
+    price = {"kind": "hourly", "amount": bought, "purchase": purchase, "alternatives": others}
+    answer = answer_to(240, NODE * 8, rework=rework, price=price)
+    usual = {**rework, "spot": {"interruptions_per_node_hour": 0.02, "wait_hours": 0.5}}
+    on_it = answer_to(240, NODE * 8, rework=usual, price=offers("1", "3"))
+    (found,) = (one for one in answer["break_evens"] if one["option"] == "spot_against_on_demand")
+    (same,) = on_it["break_evens"]
+    assert found["threshold_percent"] == pytest.approx(same["threshold_percent"], rel=1e-12)
+    assert found["actual_percent"] == same["actual_percent"]
+    assert found["cheaper"] is True
+    assert "spot_break_even_assumed" in codes(answer)
+    assert "spot_break_even_assumed" not in codes(on_it)
+    # At that discount both cost the same.
+    fair = 3 * (1 - found["threshold_percent"] / 100)
+    assert fair * on_it["expected_gpu_hours"] == pytest.approx(3 * answer["expected_gpu_hours"], rel=1e-9)
+
+
+def test_a_spot_price_of_a_typed_rework_says_what_it_pays_for_and_what_is_missing() -> None:
+    price = {"kind": "hourly", "amount": "3", "purchase": "on_demand", "alternatives": {"spot": "1.2"}}
+    answer = answer_to(price=price)
+    assert answer["break_evens"] == []
+    (told,) = (note["message"] for note in answer["notes"] if note["code"] == "spot_break_even_unknown")
+    assert "1.20 USD against 3.00 USD on demand pays for 150 % more GPU-hours" in told
+    assert "rework of kind failures" in told
+    dear = answer_to(price={**price, "alternatives": {"spot": "3"}})
+    assert "not cheaper" in next(note["message"] for note in dear["notes"] if note["code"] == "spot_break_even_unknown")
+    free = answer_to(price={**price, "alternatives": {"spot": "0"}})
+    assert "any number of GPU-hours" in next(
+        note["message"] for note in free["notes"] if note["code"] == "spot_break_even_unknown"
+    )
+
+
+def test_break_evens_without_the_price_on_demand_say_so() -> None:
+    price = {"kind": "hourly", "amount": "2", "purchase": "reserved", "alternatives": {"spot": "1.2"}}
+    answer = answer_to(price=price)
+    assert "break_evens" not in answer
+    assert "break_even_needs_on_demand" in codes(answer)
+    price = {"kind": "hourly", "amount": "2", "alternatives": {"reserved": "1.2"}}
+    assert "break_even_needs_on_demand" not in codes(answer_to(price=price))
+
+
 def test_the_price_itself_is_the_offer_that_is_bought() -> None:
     price = {"kind": "hourly", "amount": "1", "alternatives": {"on_demand": "3"}}
     (found,) = answer_to(rework=on_spot(0.01), price=price)["break_evens"]

@@ -255,6 +255,12 @@ REQUESTS: dict[str, dict[str, Any]] = {
             "alternatives": {"on_demand": "3.29", "reserved": "2.10"},
         },
     },
+    "on demand, compared with spot": {
+        "cluster": {"gpu_count": 64},
+        "work": {"kind": "gpu_hours", "hours": 300},
+        "rework": {"kind": "failures"},
+        "price": {"kind": "hourly", "amount": "3.29", "purchase": "on_demand", "alternatives": {"spot": "1.15"}},
+    },
     "nothing fails": {
         "rework": {
             "kind": "failures",
