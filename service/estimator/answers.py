@@ -378,7 +378,7 @@ class Explanation(Struct, frozen=True, gc=False):
         str | None,
         Meta(
             description="Where the result stands in the answer; a list's element is named by its component, cause, "
-            "option or field if that is its own, else by its index. Null for a part of another formula.",
+            "option, input or field if that is its own, else by its index. Null for a part of another formula.",
             examples=["duration.wall_clock_hours", "cost.lines[compute].amount"],
         ),
     ]

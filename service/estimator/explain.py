@@ -22,6 +22,7 @@ from service.estimator.explain_purchase import (
     owned_page,
     verdict_page,
 )
+from service.estimator.explain_risk import completion_page, risk_pages
 from service.estimator.explain_step import step_pages
 from service.estimator.formula import Page
 from service.estimator.results import Estimate
@@ -38,6 +39,7 @@ def explained(run: DetailedRun, evidence: Evidence, answer: Estimate) -> tuple[E
             *_work(run, evidence, answer, float(billed)),
             *_hours(run, evidence, hours, answer),
             *_money(run, evidence, hours, billed, answer),
+            *risk_pages(run, hours, answer),
         ]
     return tuple(found for page in pages for found in page.written if _is_there(found, answer))
 
@@ -66,6 +68,7 @@ def _hours(run: DetailedRun, evidence: Evidence, hours: Hours, answer: Estimate)
         assumed = {said.field: float(said.value) for said in run.assumptions if isinstance(said.value, int | float)}
         failures, told = run.plan.failures, answer.reliability
         pages += failures_pages(evidence, run.plan, failures, hours, told, assumed, run.failures)
+        pages.append(completion_page(failures, hours, told))
     return [*pages, hours_page(evidence, run.plan, hours, answer), billed_page(run.plan, hours, answer)]
 
 

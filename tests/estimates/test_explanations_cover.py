@@ -67,6 +67,12 @@ _FIELDS = {
     "reliability.causes[spot_wait]": "hours percent",
     "reliability.causes[instability]": "hours percent",
     "reliability.causes[people]": "hours percent",
+    "reliability.completion": "p50_hours p80_hours p90_hours p95_hours",
+    "risk": "mean_cost mean_days chance_over_budget_percent chance_after_deadline_percent",
+    "risk.cost": "p10 p50 p80 p90 p95",
+    "risk.days": "p10_days p50_days p80_days p90_days p95_days",
+    "risk.variance_shares[chance_of_failures]": "percent",
+    "risk.variance_shares[throughput]": "percent",
     "unit_costs": "per_gpu_hour per_ideal_gpu_hour per_million_tokens",
     "verdict.cost": "headroom used_percent",
     "verdict.deadline": "headroom_hours used_percent",
@@ -82,6 +88,7 @@ _PARTS = (
     "Expected hours with failures",
     "Failures of the job in an hour",
     "Hardware FLOPs over model FLOPs",
+    "Hours of a run in which nothing fails",
     "Interruptions of the job in an hour",
     "Interruptions in an hour of the nodes still on spot",
     "Logits and loss, forward and backward",
@@ -89,6 +96,7 @@ _PARTS = (
     "Microbatches of a replica",
     "Nodes",
     "Scaling efficiency against the measurement",
+    "Shape of the Gamma",
     "Work between checkpoints that costs least",
 )
 

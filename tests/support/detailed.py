@@ -99,7 +99,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "work": {"kind": "transformer", **_8B, "precision": "fp8"},
         "rework": {"kind": "failures", "preset": "no_spares"},
         "uncertainty": {"samples": 1000},
-        "budget": {"amount": "3000000", "confidence_percent": 80},
+        "start_at": "2027-01-04T09:00:00Z",
+        "budget": {"amount": "3000000", "deadline": "2027-06-01T00:00:00Z", "confidence_percent": 80},
         "price": {"kind": "hourly", "amount": "2.10"},
     },
     "a searched layout against one measurement": {
