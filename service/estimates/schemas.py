@@ -154,10 +154,6 @@ class InterconnectScaling(
     level: Annotated[Literal["low", "typical", "high"], Meta(description="`typical` is the midpoint.")] = "typical"
 
 
-Law = Literal["amdahl", "log2"]
-DEFAULT_LAW: Law = "amdahl"
-
-
 class ScalingPoint(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One measurement of the whole job: its throughput, or at one global batch the time of a step."""
 
