@@ -173,7 +173,12 @@ class CheckpointStorage(Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
     size_gb: (
         Annotated[
             float,
-            Meta(ge=0, le=1e9, description="Of one; by default 14 bytes a parameter of the model.", examples=[988.0]),
+            Meta(
+                ge=0,
+                le=1e9,
+                description="Of one; by default 14 bytes a parameter of the model, 12 in FP32.",
+                examples=[988.0],
+            ),
         ]
         | UnsetType
     ) = UNSET

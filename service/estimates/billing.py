@@ -352,7 +352,7 @@ def _checkpoints(
                 "/storage/checkpoints/size_gb", "No model says how large a checkpoint is: give its size"
             )
         size = work.checkpoint_bytes / _GB
-        record.say("storage.checkpoints.size_gb", size, "derived", "14 bytes a trained parameter")
+        record.say("storage.checkpoints.size_gb", size, "derived", "14 bytes a trained parameter, 12 in FP32")
     every = asked.every_hours
     if every is UNSET:
         if interval_hours is None:

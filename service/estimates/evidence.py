@@ -17,7 +17,7 @@ from service.estimates.bill_schemas import (
 from service.estimates.billing import energy_of
 from service.estimates.chips import Chip, chip_of, machine_of
 from service.estimates.facts import measured_point
-from service.estimates.memory import Site, plan_of
+from service.estimates.memory import Site, plan_of, sharded_plan, smallest_of_all, smallest_of_layout
 from service.estimates.pace import Pace, hardware_over_model, pace_of
 from service.estimates.record import Record, or_usual
 from service.estimates.rework_schemas import FailuresRework
@@ -33,7 +33,6 @@ from service.estimates.stepwise import adapter_gain, layout_of, precision_gain
 from service.estimates.subject import Subject, subject_of
 from service.estimates.work import facts_of_work
 from service.estimates.work_schemas import ThroughputWork, TransformerWork
-from service.estimator.answers import Memory
 from service.estimator.charges import OwnedCluster, Tier
 from service.estimator.detailed import DetailedRun
 from service.estimator.evidence import (
@@ -49,10 +48,12 @@ from service.estimator.evidence import (
     Throughput,
     Trained,
 )
+from service.estimator.fewest import Fewest
 from service.estimator.inputs import DEFAULT_IDEAL_HOURS, GpuHoursWork
 from service.estimator.memory import MemoryPlan
-from service.estimator.parallelism import Layout, data_parallel
+from service.estimator.parallelism import data_parallel
 from service.estimator.scaling import fitted, predicted
+from service.estimator.shapes import ModelShape
 from service.money import Money, exact, exact_arithmetic
 from service.units import PERCENT
 
@@ -140,6 +141,9 @@ def _of_transformer(
 
 def _trained(work: TransformerWork, subject: Subject, pace: Pace, run: DetailedRun, site: Site) -> Trained:
     recompute = work.recompute if pace.modelled is None else pace.modelled.layout.recompute
+    plan, smallest = None, None
+    if run.memory is not None and subject.shape is not None:
+        plan, smallest = _memory_plans(work, subject, subject.shape, pace, site)
     return Trained(
         shape=subject.shape,
         sequence_length=subject.sequence_length,
@@ -148,30 +152,29 @@ def _trained(work: TransformerWork, subject: Subject, pace: Pace, run: DetailedR
         active_parameters=subject.active_parameters,
         lora_parameters=subject.lora_parameters,
         active_lora_parameters=subject.active_lora_parameters,
+        numbers=subject.numbers,
         flops_per_token_all_attention=subject.flops_per_token("full"),
         hardware_over_model=hardware_over_model(work, subject, pace.modelled),
         recompute=None if recompute is UNSET else recompute,
-        memory_plan=None if run.memory is None else _memory_plan(work, subject, pace, run, run.memory, site),
+        memory_plan=plan,
+        smallest=smallest,
     )
 
 
-def _memory_plan(
-    work: TransformerWork, subject: Subject, pace: Pace, run: DetailedRun, memory: Memory, site: Site
-) -> MemoryPlan | None:
-    """The plan that the answer's memory was counted by."""
-    if subject.shape is None:
-        return None
+def _memory_plans(
+    work: TransformerWork, subject: Subject, shape: ModelShape, pace: Pace, site: Site
+) -> tuple[MemoryPlan, Fewest | None]:
+    """The plan that the answer's memory was counted by, and that of the fewest accelerators."""
+    recompute = None if work.recompute is UNSET else work.recompute
     if work.layout is not UNSET:
-        layout = layout_of(work.layout, "none" if work.recompute is UNSET else work.recompute)
-        return plan_of(subject, layout, data_parallel(layout, site.gpu_count), work.layout.expert)
+        layout = layout_of(work.layout, "none" if recompute is None else recompute)
+        given = plan_of(subject, layout, data_parallel(layout, site.gpu_count), work.layout.expert)
+        return given, smallest_of_layout(shape, given, site)
+    smallest = smallest_of_all(subject, shape, site, recompute)
     if pace.modelled is not None:
-        return plan_of(subject, pace.modelled.layout, data_parallel(pace.modelled.layout, site.gpu_count))
-    degrees = {said.field: said.value for said in run.assumptions}
-    tensor = int(degrees.get("work.layout.tensor") or 1)
-    recompute = "none" if memory.recompute is None else memory.recompute
-    sharded = Layout(sharding="zero3", recompute=recompute, tensor=tensor, sequence_parallel=tensor > 1)
-    expert = int(degrees.get("work.layout.expert") or 1)
-    return plan_of(subject, sharded, max(1, site.gpu_count // tensor), expert)
+        layout = pace.modelled.layout
+        return plan_of(subject, layout, data_parallel(layout, site.gpu_count)), smallest
+    return sharded_plan(subject, shape, site, recompute), smallest
 
 
 def _modelled(work: TransformerWork, subject: Subject, site: Site, pace: Pace, step: ModelledPace) -> Modelled | None:

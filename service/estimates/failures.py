@@ -211,7 +211,7 @@ def _checkpoint_hours(record: Record, given: Checkpointing | UnsetType, preset: 
             told = "No model says how large a checkpoint is: give its size"
             raise BrokenRule.at("/rework/checkpoint/size_gb", told)
         size_gb = job.checkpoint_bytes / _GB
-        record.say("rework.checkpoint.size_gb", size_gb, "derived", "14 bytes a trained parameter")
+        record.say("rework.checkpoint.size_gb", size_gb, "derived", "14 bytes a trained parameter, 12 in FP32")
     seconds = float(checkpoint_seconds(size_gb, asked.bandwidth_gb_s))
     record.say(at, seconds, "derived", "size_gb / bandwidth_gb_s")
     return seconds / _SECONDS_PER_HOUR

@@ -13,26 +13,33 @@ from service.estimates.subject import Subject
 from service.estimator import advice
 from service.estimator.answers import Memory
 from service.estimator.compute import Recompute
+from service.estimator.fewest import (
+    Fewest,
+    Split,
+    expert_degrees,
+    fewest_gpus,
+    fewest_of_plan,
+    in_whole_nodes,
+    splits,
+    tensor_degrees,
+)
 from service.estimator.memory import (
     GRADIENT_BYTES,
     NF4_BYTES,
-    OPTIMIZER_BYTES,
-    WEIGHT_BYTES,
+    OVERHEAD_BYTES,
     GpuMemory,
     MemoryPlan,
     fits,
-    in_whole_nodes,
     memory_per_gpu,
-    minimum_gpu_count,
     reserve_bytes,
 )
 from service.estimator.parallelism import (
     Layout,
     Workload,
+    context_degrees,
     fits_heads,
     fits_width,
     splits_evenly,
-    workload_of,
 )
 from service.estimator.search import RECOMPUTE_LEAST_FIRST
 from service.estimator.shapes import ModelShape
@@ -42,6 +49,7 @@ _GB = 1e9
 _MOST_STAGES = 64
 _MOST_TRIED = 5
 _MOST_GPUS = 1_000_000
+SHORTER = "a shorter sequence, a higher context degree in `layout` or accelerators with more memory"
 _Basis = Literal["layout_given", "layout_searched", "fully_sharded", "parameters_only"]
 
 
@@ -62,6 +70,7 @@ def plan_of(subject: Subject, layout: Layout, data: int, expert: int = 1) -> Mem
         expert=expert,
         training=subject.training,
         lora_parameters=subject.lora_parameters,
+        numbers=subject.numbers,
     )
 
 
@@ -70,72 +79,80 @@ def fits_in(subject: Subject, shape: ModelShape, chip: Chip, plan: MemoryPlan) -
     return fits(memory_per_gpu(shape, plan, chip.memory_bytes), chip.memory_bytes)
 
 
-def memory_of_layout(
-    record: Record, subject: Subject, shape: ModelShape, site: Site, plan: MemoryPlan, searched: bool
-) -> Memory:
-    """The memory of one layout. A given one that seems not to fit is said to, for activations are counted within
-    15 %; it is refused only if weights, gradients and optimizer alone are too much."""
-    held, smallest = _held_and_smallest(shape, plan, site.chip.memory_bytes, site.gpus_per_node)
-    states = held.weights_bytes + held.gradients_bytes + held.optimizer_bytes
-    if states > site.chip.memory_bytes:
-        raise BrokenRule.at(
-            "/work/layout",
-            f"Weights, gradients and optimizer take {states / _GB:,.1f} GB of each GPU, and {site.chip.name} has "
-            f"{site.chip.memory_bytes / _GB:g}: {_what_would_work(plan, smallest)}",
-        )
+def memory_of_layout(record: Record, subject: Subject, shape: ModelShape, site: Site, plan: MemoryPlan) -> Memory:
+    """The memory of a layout that was given. One that seems not to fit is said to, for activations are counted within
+    15 %; it is refused only if what is no activation is too much alone."""
+    held = _held(shape, plan, site.chip.memory_bytes)
+    smallest = smallest_of_layout(shape, plan, site)
+    if _cannot_hold(held, site.chip):
+        raise BrokenRule.at("/work/layout", f"{_states_too_much(held, site)}: {_what_would_share(plan, smallest)}")
     reason = None
     if not fits(held, site.chip.memory_bytes):
         reason = f"{_too_much(held, site.chip)}: {_what_would_work(plan, smallest)}."
         record.note(advice.does_not_fit(reason))
-    return _memory(subject, held, site, plan, "layout_searched" if searched else "layout_given", smallest, reason)
+    return _memory(subject, held, site, plan, "layout_given", smallest, reason)
+
+
+def memory_of_search(
+    record: Record, subject: Subject, shape: ModelShape, site: Site, plan: MemoryPlan, recompute: Recompute | None
+) -> Memory:
+    """The memory of a layout that was searched because it fits."""
+    held = _held(shape, plan, site.chip.memory_bytes)
+    if plan.layout.context > 1:
+        record.note(advice.context_searched(plan.layout.context))
+    return _memory(subject, held, site, plan, "layout_searched", smallest_of_all(subject, shape, site, recompute), None)
 
 
 def memory_fully_sharded(
     record: Record, subject: Subject, shape: ModelShape, site: Site, recompute: Recompute | None
 ) -> Memory:
-    """The memory with everything shared over all GPUs (FSDP), one sequence at a time, and as little recompute as fits
-    unless it is said; a layer is split within a node, and experts are shared out, as little as fits. BrokenRule if not
-    even weights, gradients and optimizer fit."""
-    modes = RECOMPUTE_LEAST_FIRST if recompute is None else (recompute,)
-    plans = [
-        plan_of(
-            subject,
-            Layout(sharding="zero3", recompute=mode, tensor=tensor, sequence_parallel=tensor > 1),
-            max(1, site.gpu_count // tensor),
-            expert,
-        )
-        for mode in modes
-        for tensor in _tensor_degrees(shape, site.gpus_per_node)
-        for expert in _expert_degrees(shape)
-    ]
-    here = [plan for plan in plans if site.gpu_count % (plan.layout.tensor * plan.expert) == 0]
-    plan = next((plan for plan in here if fits_in(subject, shape, site.chip, plan)), here[-1])
-    held, _ = _held_and_smallest(shape, plan, site.chip.memory_bytes, site.gpus_per_node)
-    counts = (
-        _held_and_smallest(shape, other, site.chip.memory_bytes, site.gpus_per_node)[1]
-        for other in plans
-        if other.layout.recompute == plan.layout.recompute
-    )
-    smallest = min((count for count in counts if count is not None), default=None)
-    for degree, value in (("tensor", plan.layout.tensor), ("expert", plan.expert)):
+    """The memory of `sharded_plan`; BrokenRule if not even what is no activation fits."""
+    plan = sharded_plan(subject, shape, site, recompute)
+    held, smallest = _held(shape, plan, site.chip.memory_bytes), smallest_of_all(subject, shape, site, recompute)
+    for degree, value in _degrees_of(plan).items():
         if value > 1:
             record.say(f"work.layout.{degree}", value, "derived", "the least that fits; for memory only")
-    states = held.weights_bytes + held.gradients_bytes + held.optimizer_bytes
-    if states > site.chip.memory_bytes:
-        raise _no_room(states, site, smallest)
+    if _cannot_hold(held, site.chip):
+        raise _no_room(_states_too_much(held, site), None if smallest is None else smallest.gpu_count)
     reason = None
     if not fits(held, site.chip.memory_bytes):
-        more = "a context degree that splits a sequence may" if smallest is None else f"{smallest} GPUs would"
+        more = f"{SHORTER} may" if smallest is None else f"{smallest.gpu_count} GPUs would"
         reason = f"{_too_much(held, site.chip)}: {more}."
         record.note(advice.does_not_fit(reason))
     return _memory(subject, held, site, plan, "fully_sharded", smallest, reason)
 
 
+def sharded_plan(subject: Subject, shape: ModelShape, site: Site, recompute: Recompute | None) -> MemoryPlan:
+    """Everything shared over all GPUs (FSDP), one sequence at a time, and as little recompute as fits unless it is
+    said; a layer is split within a node, and experts are shared out, as little as fits. Sequences are split too, and
+    layers make stages, only where nothing fits without. What holds the least where nothing fits."""
+    return _sharded(
+        shape,
+        plan_of(subject, Layout(), 1),
+        site.chip.memory_bytes,
+        site.gpu_count,
+        site.gpus_per_node,
+        recompute,
+    )
+
+
+def smallest_of_layout(shape: ModelShape, plan: MemoryPlan, site: Site) -> Fewest | None:
+    """The fewest GPUs on which a layout fits, by the replicas that it has."""
+    return _fewest_of_layout(shape, structs.replace(plan, data=1), site.chip.memory_bytes, site.gpus_per_node)
+
+
+def smallest_of_all(subject: Subject, shape: ModelShape, site: Site, recompute: Recompute | None) -> Fewest | None:
+    """The fewest GPUs on which the model fits with any layout that a search would try."""
+    like = plan_of(subject, Layout(), 1)
+    return fewest_gpus(shape, like, site.chip.memory_bytes, site.gpus_per_node, recompute)
+
+
 def memory_by_parameters(record: Record, subject: Subject, site: Site) -> Memory:
     """The memory of weights, gradients and optimizer shared over all GPUs; activations are unknown without a shape."""
-    per_weight = NF4_BYTES if subject.training == "qlora" else float(WEIGHT_BYTES)
+    per_weight = NF4_BYTES if subject.training == "qlora" else float(subject.numbers.weight)
     full = subject.training == "full"
-    gradients, optimizer = (float(GRADIENT_BYTES), float(OPTIMIZER_BYTES)) if full else (0.0, 0.0)
+    gradients, optimizer = (float(GRADIENT_BYTES), float(subject.numbers.optimizer)) if full else (0.0, 0.0)
+    in_all = subject.parameters * (per_weight + gradients + optimizer)
     weights, gradients, optimizer = (
         subject.parameters * part / site.gpu_count for part in (per_weight, gradients, optimizer)
     )
@@ -143,9 +160,9 @@ def memory_by_parameters(record: Record, subject: Subject, site: Site) -> Memory
     room = site.chip.memory_bytes - reserve
     smallest = None
     if room > 0:
-        smallest = in_whole_nodes(math.ceil(states * site.gpu_count / room), site.gpus_per_node)
-    if states > site.chip.memory_bytes:
-        raise _no_room(states, site, smallest)
+        smallest, _ = in_whole_nodes(in_all / room, site.gpus_per_node)
+    if states + OVERHEAD_BYTES > site.chip.memory_bytes:
+        raise _no_room(_over(states, site), smallest)
     reason = None
     if states > room:
         more = "accelerators with more memory would" if smallest is None else f"{smallest} GPUs would"
@@ -168,7 +185,7 @@ def memory_by_parameters(record: Record, subject: Subject, site: Site) -> Memory
         total_bytes=math.ceil(states + reserve),
         used_percent=PERCENT * (states + reserve) / site.chip.memory_bytes,
         recompute=None,
-        smallest_gpu_count=smallest,
+        smallest_gpu_count=_or_these(smallest, site, reason),
         checkpoint_bytes=subject.checkpoint_bytes,
     )
 
@@ -184,24 +201,24 @@ def counts_that_may_fit(
         if not fits_heads(workload, tensor) or not fits_width(workload, tensor):
             continue
         for stages in (stages for stages in degrees if splits_evenly(shape.layers, stages)):
-            layout = Layout(
-                tensor=tensor,
-                pipeline=stages,
-                sharding="zero3" if stages == 1 else "zero1",
-                recompute=recompute,
-                sequence_parallel=tensor > 1,
+            found = (
+                fewest_of_plan(
+                    shape,
+                    Split(tensor, stages, context).plan(plan_of(subject, Layout(), 1), recompute, 1),
+                    site.chip.memory_bytes,
+                    site.gpus_per_node,
+                )
+                for context in context_degrees(subject.sequence_length)
             )
-            counts.add(
-                minimum_gpu_count(shape, plan_of(subject, layout, 1), site.chip.memory_bytes, site.gpus_per_node)
-            )
-    fewest = sorted(count for count in counts if count is not None and count > site.gpu_count)
+            counts.add(min((fewest.gpu_count for fewest in found if fewest is not None), default=0))
+    fewest = sorted(count for count in counts if count > site.gpu_count)
     doubled = [site.gpu_count * 2**power for power in range(1, 8)]
     return fewest[:_MOST_TRIED] + [count for count in doubled if fewest and fewest[0] < count <= _MOST_GPUS]
 
 
 def cannot_fit(site: Site, recompute: Recompute, smallest: int | None) -> BrokenRule:
     """That no layout of this many GPUs fits, and how many would."""
-    more = "a shorter sequence or accelerators with more memory may" if smallest is None else f"{smallest} GPUs would"
+    more = f"{SHORTER} may" if smallest is None else f"{smallest} GPUs would"
     if recompute != "full":
         more = f"{more}, or recompute full may"
     return BrokenRule.at(
@@ -210,31 +227,44 @@ def cannot_fit(site: Site, recompute: Recompute, smallest: int | None) -> Broken
     )
 
 
-def _tensor_degrees(shape: ModelShape, gpus_per_node: int) -> list[int]:
-    """Degrees within a node that split its heads and its dense block: powers of two, 8 at most."""
-    workload = workload_of(shape, 1, 1)
-    return [
-        degree
-        for degree in (1, 2, 4, 8)
-        if gpus_per_node % degree == 0 and fits_heads(workload, degree) and fits_width(workload, degree)
-    ]
+@lru_cache(1024)
+def _held(shape: ModelShape, plan: MemoryPlan, capacity_bytes: float) -> GpuMemory:
+    """What a GPU holds; kept, for many runs do not differ in it."""
+    return memory_per_gpu(shape, plan, capacity_bytes)
 
 
-def _expert_degrees(shape: ModelShape) -> list[int]:
-    """Degrees that share out experts evenly: powers of two, and one expert for each GPU."""
-    if shape.moe is None:
-        return [1]
-    experts = shape.moe.experts
-    powers = [2**power for power in range(experts.bit_length()) if experts % 2**power == 0]
-    return powers if powers[-1] == experts else [*powers, experts]
+_fewest_of_layout = lru_cache(1024)(fewest_of_plan)
 
 
 @lru_cache(1024)
-def _held_and_smallest(
-    shape: ModelShape, plan: MemoryPlan, capacity_bytes: float, gpus_per_node: int
-) -> tuple[GpuMemory, int | None]:
-    """What a GPU holds, and the fewest GPUs that could; kept, for many runs differ in neither."""
-    return memory_per_gpu(shape, plan, capacity_bytes), minimum_gpu_count(shape, plan, capacity_bytes, gpus_per_node)
+def _sharded(
+    shape: ModelShape,
+    like: MemoryPlan,
+    capacity_bytes: float,
+    gpu_count: int,
+    gpus_per_node: int,
+    recompute: Recompute | None,
+) -> MemoryPlan:
+    def holds(plan: MemoryPlan) -> bool:
+        return fits(memory_per_gpu(shape, plan, capacity_bytes), capacity_bytes)
+
+    modes = RECOMPUTE_LEAST_FIRST if recompute is None else (recompute,)
+    plain = [
+        split
+        for tensor in tensor_degrees(shape, gpus_per_node)
+        for expert in expert_degrees(shape)
+        if gpu_count % (split := Split(tensor=tensor, expert=expert)).gpu_count == 0
+    ]
+    plans = (split.plan(like, mode, gpu_count) for mode in modes for split in plain)
+    found = next(filter(holds, plans), None)
+    if found is not None:
+        return found
+    fewest = fewest_gpus(shape, like, capacity_bytes, gpus_per_node, recompute)
+    if fewest is not None and fewest.gpu_count <= gpu_count:
+        mode = fewest.plan.layout.recompute
+        others = splits(shape, like.sequence_length, gpus_per_node, gpu_count)
+        found = next(filter(holds, (split.plan(like, mode, gpu_count) for split in others)), None)
+    return found or plain[-1].plan(like, modes[-1], gpu_count)
 
 
 def _memory(
@@ -243,9 +273,10 @@ def _memory(
     site: Site,
     plan: MemoryPlan,
     basis: _Basis,
-    smallest: int | None,
+    smallest: Fewest | None,
     reason: str | None,
 ) -> Memory:
+    fewest = None if smallest is None else smallest.gpu_count
     return Memory(
         fits=reason is None,
         reason=reason,
@@ -254,8 +285,45 @@ def _memory(
         **{field: getattr(held, field) for field in structs.asdict(held)},
         used_percent=PERCENT * held.total_bytes / site.chip.memory_bytes,
         recompute=plan.layout.recompute,
-        smallest_gpu_count=smallest,
+        smallest_gpu_count=_or_these(fewest, site, reason),
         checkpoint_bytes=subject.checkpoint_bytes,
+    )
+
+
+def _or_these(fewest: int | None, site: Site, reason: str | None) -> int | None:
+    """The fewest in whole nodes, or those of the run if it fits on them and they are fewer."""
+    if reason is None:
+        return site.gpu_count if fewest is None else min(fewest, site.gpu_count)
+    return fewest
+
+
+def _degrees_of(plan: MemoryPlan) -> dict[str, int]:
+    layout = plan.layout
+    return {
+        "tensor": layout.tensor,
+        "pipeline": layout.pipeline,
+        "context": layout.context,
+        "expert": plan.expert,
+    }
+
+
+def _cannot_hold(held: GpuMemory, chip: Chip) -> bool:
+    """Whether it does not fit however far activations and fragments are off."""
+    return _states_of(held) + OVERHEAD_BYTES > chip.memory_bytes
+
+
+def _states_of(held: GpuMemory) -> float:
+    return held.weights_bytes + held.gradients_bytes + held.optimizer_bytes
+
+
+def _states_too_much(held: GpuMemory, site: Site) -> str:
+    return _over(_states_of(held), site)
+
+
+def _over(states: float, site: Site) -> str:
+    return (
+        f"Weights, gradients and optimizer take {states / _GB:,.1f} GB of each of {site.gpu_count} GPUs, context and "
+        f"buffers {OVERHEAD_BYTES / _GB:g}, and {site.chip.name} has {site.chip.memory_bytes / _GB:g}"
     )
 
 
@@ -266,24 +334,30 @@ def _too_much(held: GpuMemory, chip: Chip) -> str:
     )
 
 
-def _what_would_work(plan: MemoryPlan, smallest: int | None) -> str:
+def _what_would_work(plan: MemoryPlan, smallest: Fewest | None) -> str:
+    """What lessens activations or states."""
     ways = []
-    if smallest is not None:
-        ways.append(f"{smallest} GPUs")
     if plan.layout.recompute != "full":
         ways.append("more recompute")
     if plan.layout.sharding != "zero3":
         ways.append("sharding zero3")
     if plan.layout.microbatch > 1:
         ways.append("a smaller microbatch")
-    ways.append("higher tensor or pipeline degrees")
-    return f"{' or '.join(ways)} would"
+    ways.append("higher tensor, pipeline or context degrees")
+    return _would(ways, smallest)
 
 
-def _no_room(states: float, site: Site, smallest: int | None) -> BrokenRule:
+def _what_would_share(plan: MemoryPlan, smallest: Fewest | None) -> str:
+    """What lessens states, which neither recompute nor a smaller microbatch does."""
+    ways = [] if plan.layout.sharding == "zero3" else ["sharding zero3"]
+    return _would([*ways, "higher tensor or pipeline degrees"], smallest)
+
+
+def _would(ways: list[str], smallest: Fewest | None) -> str:
+    counted = [] if smallest is None else [f"{smallest.gpu_count} GPUs"]
+    return f"{' or '.join([*counted, *ways])} would"
+
+
+def _no_room(told: str, smallest: int | None) -> BrokenRule:
     more = "accelerators with more memory would" if smallest is None else f"{smallest} GPUs would do"
-    return BrokenRule.at(
-        "/cluster/gpu_count",
-        f"Weights, gradients and optimizer, shared over {site.gpu_count} GPUs, take {states / _GB:,.1f} GB of each, "
-        f"and {site.chip.name} has {site.chip.memory_bytes / _GB:g}: {more}",
-    )
+    return BrokenRule.at("/cluster/gpu_count", f"{told}: {more}")

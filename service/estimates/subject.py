@@ -22,7 +22,7 @@ from service.estimator.flops import (
     training_flops_per_token,
     training_loss,
 )
-from service.estimator.memory import CHECKPOINT_BYTES, checkpoint_bytes
+from service.estimator.memory import MIXED_PRECISION, SINGLE_PRECISION, NumberFormat, checkpoint_bytes
 from service.estimator.parameters import (
     LoraTarget,
     active_lora_parameters,
@@ -33,6 +33,7 @@ from service.estimator.parameters import (
     total_parameters,
 )
 from service.estimator.shapes import ModelShape, check_shape
+from service.estimator.utilisation import WIDE_PRECISIONS
 
 _SEQUENCE_ASSUMED = "assumed: usual for pre-training"
 _FROZEN_SHARE = 4 / 6
@@ -49,6 +50,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     training: Training
     lora_parameters: int
     active_lora_parameters: int
+    numbers: NumberFormat = MIXED_PRECISION
 
     @property
     def flops_basis(self) -> FlopsBasis:
@@ -64,7 +66,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     def checkpoint_bytes(self) -> float | None:
         """To resume from: all parameters, or the adapters alone; None where no shape says how large these are."""
         trained = self.parameters if self.training == "full" else self.lora_parameters
-        return float(checkpoint_bytes(trained, CHECKPOINT_BYTES)) if trained else None
+        return float(checkpoint_bytes(trained, self.numbers.checkpoint)) if trained else None
 
     def flops_per_token(self, attention: Literal["full", "causal"]) -> float:
         """Model FLOPs, forward and backward."""
@@ -119,6 +121,7 @@ def subject_of(record: Record, work: TransformerWork) -> Subject:
         training=work.training,
         lora_parameters=lora,
         active_lora_parameters=active_lora,
+        numbers=SINGLE_PRECISION if work.precision in WIDE_PRECISIONS else MIXED_PRECISION,
     )
 
 

@@ -13,6 +13,7 @@ from service.estimates.memory import (
     memory_by_parameters,
     memory_fully_sharded,
     memory_of_layout,
+    memory_of_search,
     plan_of,
 )
 from service.estimates.pace import Pace, model_efficiency_percent, no_step_model, pace_of
@@ -377,10 +378,10 @@ def _memory(record: Record, work: TransformerWork, subject: Subject, site: Site,
         data = data_parallel(layout, site.gpu_count)
         _check_expert(work.layout, data, None if shape.moe is None else shape.moe.experts)
         plan = plan_of(subject, layout, data, work.layout.expert)
-        return memory_of_layout(record, subject, shape, site, plan, searched=False)
+        return memory_of_layout(record, subject, shape, site, plan)
     if modelled is not None:
         plan = plan_of(subject, modelled.layout, data_parallel(modelled.layout, site.gpu_count))
-        return memory_of_layout(record, subject, shape, site, plan, searched=True)
+        return memory_of_search(record, subject, shape, site, plan, recompute)
     return memory_fully_sharded(record, subject, shape, site, recompute)
 
 

@@ -147,6 +147,16 @@ def does_not_fit(reason: str) -> Note:
     )
 
 
+def context_searched(degree: int) -> Note:
+    """Sequences that a search had to split."""
+    return Note(
+        "context_parallel_searched",
+        "warning",
+        f"Nothing fits with whole sequences: a context degree of {degree} was taken. What context-parallel groups "
+        "exchange is not modelled, so that the run is slower than predicted. State the layout that you will use.",
+    )
+
+
 def tensor_over_network(tensor: int, gpus_per_node: int) -> Note:
     """Tensor parallelism across nodes."""
     return Note(

@@ -114,20 +114,36 @@ class Memory(Struct, frozen=True, gc=False):
     reason: Annotated[str | None, Meta(description="Why it does not fit, and what would; null if it fits.")]
     basis: Annotated[
         Literal["layout_given", "layout_searched", "fully_sharded", "parameters_only"],
-        Meta(description="Which split was counted; the last two share everything over all GPUs."),
+        Meta(
+            description="Which split was counted; the last two share everything over all GPUs, `fully_sharded` with "
+            "pipeline stages only where nothing fits without."
+        ),
     ]
     capacity_bytes: Annotated[float, Meta(description="Usable memory of one GPU.")]
     weights_bytes: float
     gradients_bytes: float
     optimizer_bytes: float
-    activations_bytes: Annotated[float | None, Meta(description="Null where no shape says it.")]
+    activations_bytes: Annotated[
+        float | None,
+        Meta(
+            description="Null where no shape says it. FP32 and TF32 take twice what 16 bits do; FP8 and FP4 as much as "
+            "16 bits, for only matrix products are narrower."
+        ),
+    ]
     logits_bytes: float | None
     reserve_bytes: float
     total_bytes: float
     used_percent: float
     recompute: Recompute | None
     smallest_gpu_count: Annotated[
-        int | None, Meta(description="The fewest GPUs, in whole nodes, on which this split fits; null if none do.")
+        int | None,
+        Meta(
+            description="The fewest GPUs on which the model can be trained with what the request fixes: with its "
+            "layout, in as few replicas as fit; without one, with the best split that a search would try (one sequence "
+            "at a time, most recompute unless a mode is given); by parameters alone, without activations. Part of a "
+            "node, or whole nodes, or this count if it fits and is fewer; whether the batch divides is not asked. Null "
+            "if none do."
+        ),
     ]
     checkpoint_bytes: Annotated[
         float | None, Meta(description="A checkpoint to resume from; null where no shape says how large adapters are.")

@@ -7,8 +7,9 @@ from msgspec import Struct
 from service.estimator.charges import OwnedCluster, Tier
 from service.estimator.compute import Recompute
 from service.estimator.cost import Number
+from service.estimator.fewest import Fewest
 from service.estimator.flops import Training
-from service.estimator.memory import MemoryPlan
+from service.estimator.memory import MemoryPlan, NumberFormat
 from service.estimator.parallelism import Layout, Workload
 from service.estimator.purchases import EnergyFacts
 from service.estimator.scaling import ScalingFit
@@ -18,7 +19,8 @@ from service.estimator.step import Machine, StepSeconds
 
 class Trained(Struct, frozen=True, kw_only=True):
     """The model that is trained, and how its memory is laid out. `hardware_over_model` is None where nobody says what
-    is recomputed; `flops_per_token_all_attention` is that of a token with the whole attention matrix counted."""
+    is recomputed; `smallest` is its plan on the fewest GPUs, None where none fits or there is no shape;
+    `flops_per_token_all_attention` is that of a token with the whole attention matrix counted."""
 
     shape: ModelShape | None
     sequence_length: int
@@ -27,10 +29,12 @@ class Trained(Struct, frozen=True, kw_only=True):
     active_parameters: float
     lora_parameters: int
     active_lora_parameters: int
+    numbers: NumberFormat
     flops_per_token_all_attention: float
     hardware_over_model: float | None
     recompute: Recompute | None
     memory_plan: MemoryPlan | None
+    smallest: Fewest | None
 
 
 class Usual(Struct, frozen=True, kw_only=True):

@@ -3,16 +3,15 @@
 from service.estimator.answers import Memory
 from service.estimator.evidence import Trained
 from service.estimator.explain_model import layers_text, shape_page
+from service.estimator.fewest import ROUNDING_BYTES, Fewest, in_whole_nodes
 from service.estimator.formula import Page
 from service.estimator.memory import (
-    CHECKPOINT_BYTES,
+    ACTIVATION_BYTES,
     GRADIENT_BYTES,
     NF4_BYTES,
-    OPTIMIZER_BYTES,
     OVERHEAD_BYTES,
     UNSPLIT_ACTIVATION_BYTES,
     USABLE_SHARE,
-    WEIGHT_BYTES,
     MemoryPlan,
     activation_bytes_per_layer,
     first_stage_layers,
@@ -32,13 +31,15 @@ from service.estimator.shapes import ModelShape, dense_layers_of, head_dim_of, k
 from service.units import PERCENT
 
 _STATES = (
-    "2 bytes of weights, 4 (or 2) of gradients, 12 of FP32 master and Adam's moments a parameter, shared out by ZeRO's "
-    "stage (Rajbhandari et al. 2019, arXiv 1910.02054)"
+    "2 bytes of weights, 4 (or 2) of gradients, 12 of FP32 master and Adam's moments a parameter (in FP32 4, 4 and 8), "
+    "shared out by ZeRO's stage (Rajbhandari et al. 2019, arXiv 1910.02054)"
 )
 _ACTIVATIONS = "Korthikanti et al. 2022, arXiv 2205.05198, equations 1 to 6; flash attention keeps no scores (Dao 2022)"
 _UNIT = "34 of a GPT layer at other widths; three matrices counted the same way, without dropout (arXiv 2205.05198)"
 _RESERVE = "3 GB of context and buffers, and a tenth of the memory for fragments; assumed"
-_CHECKPOINT = "2 bytes of weights, 4 of FP32 master, 8 of two moments a trained parameter"
+_CHECKPOINT = "2 bytes of weights, 4 of FP32 master, 8 of two moments a trained parameter; in FP32 no master"
+_STEP = "what the count is a multiple of: whole replicas, and beyond one node whole nodes"
+_ROOM = "what is shared over the room that the rest leaves, for the split that needs the fewest"
 
 
 def memory_pages(trained: Trained, memory: Memory, gpu_count: int, gpus_per_node: int) -> tuple[Page, ...]:
@@ -47,7 +48,10 @@ def memory_pages(trained: Trained, memory: Memory, gpu_count: int, gpus_per_node
     if trained.shape is None or trained.memory_plan is None:
         return _by_parameters(trained, memory, gpu_count, gpus_per_node), whole
     shape, plan = trained.shape, trained.memory_plan
-    return _states(shape, trained, plan, memory), _activations(shape, plan, memory), whole
+    pages = _states(shape, trained, plan, memory), _activations(shape, plan, memory), whole
+    if trained.smallest is None or memory.smallest_gpu_count is None:
+        return pages
+    return *pages, _smallest(trained.smallest, memory, memory.smallest_gpu_count, gpu_count)
 
 
 def _whole(trained: Trained, memory: Memory) -> Page:
@@ -76,7 +80,7 @@ def _whole(trained: Trained, memory: Memory) -> Page:
         "memory.used_percent", "Share of its memory", f"{PERCENT} * T / Q", memory.used_percent, "%", "by definition"
     )
     if memory.checkpoint_bytes:
-        name, formula = "A checkpoint to resume from", f"{CHECKPOINT_BYTES} * N"
+        name, formula = "A checkpoint to resume from", f"{trained.numbers.checkpoint} * N"
         page.write("memory.checkpoint_bytes", name, formula, memory.checkpoint_bytes, "B", _CHECKPOINT)
     return page
 
@@ -87,27 +91,54 @@ def _by_parameters(trained: Trained, memory: Memory, gpu_count: int, gpus_per_no
     full = trained.training == "full"
     page.let("N", trained.parameters, "parameter", "parameters")
     page.let("n", gpu_count, "GPU", "accelerators")
+    weight = NF4_BYTES if trained.training == "qlora" else trained.numbers.weight
+    gradient, optimizer = (GRADIENT_BYTES, trained.numbers.optimizer) if full else (0, 0)
     for symbol, size, field, result in (
-        ("w", NF4_BYTES if trained.training == "qlora" else WEIGHT_BYTES, "weights", memory.weights_bytes),
-        ("g", GRADIENT_BYTES if full else 0, "gradients", memory.gradients_bytes),
-        ("o", OPTIMIZER_BYTES if full else 0, "optimizer", memory.optimizer_bytes),
+        ("w", weight, "weights", memory.weights_bytes),
+        ("g", gradient, "gradients", memory.gradients_bytes),
+        ("o", optimizer, "optimizer", memory.optimizer_bytes),
     ):
         page.let(symbol, size, "B", f"of {field}, a parameter")
         page.write(f"memory.{field}_bytes", field.capitalize(), f"ceil(N * {symbol} / n)", result, "B", _STATES)
     page.let("Q", memory.capacity_bytes, "B", "usable memory of one accelerator")
     page.let("r", reserve_bytes(memory.capacity_bytes), "B", "reserve")
-    page.let("k", gpus_per_node, "GPU", "accelerators of a node")
     if memory.smallest_gpu_count is not None:
-        field, name = "memory.smallest_gpu_count", "The fewest accelerators, in whole nodes"
-        formula, result = "ceil(ceil(N * (w + g + o) / (Q - r)) / k) * k", memory.smallest_gpu_count
-        page.write(field, name, formula, result, "GPU", _STATES)
+        room = memory.capacity_bytes - reserve_bytes(memory.capacity_bytes)
+        _, step = in_whole_nodes(trained.parameters * (weight + gradient + optimizer) / room, gpus_per_node)
+        page.let("k", step, "GPU", _STEP)
+        formula = "ceil(max(1, N * (w + g + o) / (Q - r)) / k) * k"
+        _write_smallest(page, formula, memory, memory.smallest_gpu_count, _STATES)
     return page
+
+
+def _smallest(fewest: Fewest, memory: Memory, smallest: int, gpu_count: int) -> Page:
+    """What all share over the room that the rest leaves."""
+    page, layout = Page(), fewest.plan.layout
+    split = f"tensor {layout.tensor}, pipeline {layout.pipeline}, context {layout.context}, expert {fewest.plan.expert}"
+    split = f"{split}, {layout.sharding}, recompute {layout.recompute}"
+    page.let("S", fewest.need.shared_bytes, "B", f"that the accelerators share in all, with {split}")
+    page.let(
+        "u", fewest.need.own_bytes, "B", "that each holds of its own: states that are not shared, activations, logits"
+    )
+    page.let("Q", memory.capacity_bytes, "B", "usable memory of one accelerator")
+    page.let("r", memory.reserve_bytes, "B", "reserve")
+    page.let("z", ROUNDING_BYTES, "B", "by which three parts are rounded up at most")
+    page.let("k", fewest.step, "GPU", _STEP)
+    page.let("n", gpu_count, "GPU", "accelerators")
+    _write_smallest(page, "ceil(max(1, S / (Q - r - z - u)) / k) * k", memory, smallest, _ROOM)
+    return page
+
+
+def _write_smallest(page: Page, formula: str, memory: Memory, smallest: int, source: str) -> None:
+    if memory.fits:
+        formula = f"min(n, {formula})"
+    page.write("memory.smallest_gpu_count", "The fewest accelerators", formula, smallest, "GPU", source)
 
 
 def _states(shape: ModelShape, trained: Trained, plan: MemoryPlan, memory: Memory) -> Page:
     page, layout = shape_page(shape), plan.layout
     sharding, full = layout.sharding, trained.training == "full"
-    layer_bytes = NF4_BYTES if trained.training == "qlora" else WEIGHT_BYTES
+    layer_bytes = NF4_BYTES if trained.training == "qlora" else plan.numbers.weight
     experts = expert_parameters(shape)
     layers = [dense_layer_parameters(shape)] if dense_layers_of(shape) else []
     routed = 0
@@ -138,7 +169,7 @@ def _states(shape: ModelShape, trained: Trained, plan: MemoryPlan, memory: Memor
         "parameter",
         "matrices only",
     )
-    others = "q * Nl + 2 * Ne"
+    others = f"q * Nl + {plan.numbers.weight} * Ne"
     unsplit = f"({others} + q * Nx / x) / (t * p)" if experts else f"({others}) / (t * p)"
     weights = unsplit
     if sharding == "zero3":
@@ -151,9 +182,9 @@ def _states(shape: ModelShape, trained: Trained, plan: MemoryPlan, memory: Memor
         return f"({in_all} / (t * p * r))" if sharding in by else f"(({here}) / (t * p))"
 
     if not full:
-        weights += f" + 2 * {shared_out(frozenset({'zero3'}))}"
+        weights += f" + {plan.numbers.weight} * {shared_out(frozenset({'zero3'}))}"
     gradients = f"z * {shared_out(frozenset({'zero2', 'zero3'}))}"
-    optimizer = f"{OPTIMIZER_BYTES} * {shared_out(frozenset({'zero1', 'zero2', 'zero3'}))}"
+    optimizer = f"{plan.numbers.optimizer} * {shared_out(frozenset({'zero1', 'zero2', 'zero3'}))}"
     source = f"{_STATES}: {sharding}"
     page.write("memory.weights_bytes", "Weights", f"ceil({weights})", memory.weights_bytes, "B", source)
     page.write("memory.gradients_bytes", "Gradients", f"ceil({gradients})", memory.gradients_bytes, "B", source)
@@ -238,7 +269,7 @@ def _layer(page: Page, plan: MemoryPlan, shape: ModelShape, unit_bytes: float, r
     """What one layer keeps, with this much recompute."""
     layout = plan.layout
     mode = "selective" if layout.flash_attention and recompute == "none" else recompute
-    units = "s * (b / x) * h"
+    units = "s * (b / x) * h" + (" * 2" if plan.numbers.activation > ACTIVATION_BYTES else "")
     core = "" if mode == "selective" else " + 5 * a * s / h"
     if mode == "full":
         formula = f"2 * {units}" + (" / t" if layout.sequence_parallel else "")
@@ -247,7 +278,8 @@ def _layer(page: Page, plan: MemoryPlan, shape: ModelShape, unit_bytes: float, r
     else:
         least = UNSPLIT_ACTIVATION_BYTES
         formula = f"{units} * ({least} + (u - {least}{core}) / t)"
-    kept = activation_bytes_per_layer(
+    wider = plan.numbers.activation / ACTIVATION_BYTES
+    kept = wider * activation_bytes_per_layer(
         plan.sequence_length,
         layout.microbatch / layout.context,
         shape.hidden,

@@ -1,8 +1,7 @@
-"""What one GPU must hold, by part, and the fewest GPUs that can hold it.
+"""What one GPU must hold, by part.
 
-Bytes are counted on the fullest GPU, in mixed precision (16-bit weights, FP32 Adam). Decimal units: a GPU of
-80 GB has 80e9 bytes. The formulas below are generic over single numbers and NumPy arrays; what starts from a
-plan is for single plans.
+Bytes are counted on the fullest GPU. Decimal units: a GPU of 80 GB has 80e9 bytes. The formulas below are generic over
+single numbers and NumPy arrays; what starts from a plan is for single plans.
 """
 
 import math
@@ -10,7 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from service.estimator.collectives import Sharding
 from service.estimator.compute import Recompute
@@ -46,18 +44,42 @@ NF4_BYTES = (4 + 0.127) / 8
 # 1 to 6): 34 in all, of which tensor parallelism alone cannot split 10.
 GPT_ACTIVATION_BYTES = 34
 UNSPLIT_ACTIVATION_BYTES = 10
+# Of one number, in these equations.
+ACTIVATION_BYTES = 2
 
 # The CUDA context, NCCL's buffers and workspaces; and the share of memory that fragments are allowed. Assumed.
 OVERHEAD_BYTES = 3e9
 USABLE_SHARE = 0.9
 
-_UNSHARDED_LAYERS = 2  # the layer at work and the one fetched ahead of it, under ZeRO-3
-_SPLIT_PARTS: dict[Sharding, frozenset[str]] = {
+UNSHARDED_LAYERS = 2  # the layer at work and the one fetched ahead of it, under ZeRO-3
+SPLIT_PARTS: dict[Sharding, frozenset[str]] = {
     "ddp": frozenset(),
     "zero1": frozenset({"optimizer"}),
     "zero2": frozenset({"optimizer", "gradients"}),
     "zero3": frozenset({"optimizer", "gradients", "weights"}),
 }
+
+
+class NumberFormat(Struct, frozen=True):
+    """Bytes of a weight, of what the optimizer keeps of a parameter, and of an activation."""
+
+    weight: int
+    optimizer: int
+    activation: int
+
+    @property
+    def checkpoint(self) -> int:
+        """What a checkpoint keeps of a parameter: its weight, and all that the optimizer has."""
+        return self.weight + self.optimizer
+
+
+# 16-bit weights and activations with an FP32 master copy. FP8 and FP4 are of what matrix products read: weights stay in
+# 16 bits, and so do most activations (NVIDIA Transformer Engine, "Introduction to low precision training"), so that
+# they are counted the same.
+MIXED_PRECISION = NumberFormat(WEIGHT_BYTES, OPTIMIZER_BYTES, ACTIVATION_BYTES)
+# FP32, and TF32, which rounds nothing but what a matrix product reads: weights 4, gradients 4, two moments 8, and no
+# master copy beside them (stas00/ml-engineering training/performance README); every number kept is twice as long.
+SINGLE_PRECISION = NumberFormat(4, 8, 4)
 
 
 class MemoryPlan(Struct, frozen=True, kw_only=True):
@@ -74,6 +96,7 @@ class MemoryPlan(Struct, frozen=True, kw_only=True):
     expert: int = 1
     training: Training = "full"
     lora_parameters: int = 0
+    numbers: NumberFormat = MIXED_PRECISION
 
 
 class GpuMemory(Struct, frozen=True):
@@ -103,7 +126,7 @@ def state_bytes(
     16*N_r/d; 18*N_r/d (ZeRO stages 0 to 3, Rajbhandari et al. 2019)."""
     on_rank = parameters / (tensor * pipeline)
     parts = {"weights": WEIGHT_BYTES, "gradients": gradient_bytes_per_parameter, "optimizer": OPTIMIZER_BYTES}
-    split = _SPLIT_PARTS[sharding]
+    split = SPLIT_PARTS[sharding]
     return sum(size * on_rank / (data if part in split else 1) for part, size in parts.items())
 
 
@@ -130,7 +153,7 @@ def activation_bytes_per_layer(
     10 + (24 + 5*a*s/h)/t; all of it over t with sequence parallelism; without 5*a*s/h if selective; 2 if full.
 
     `per_unit` stands for the 34 of a GPT layer; its part beyond 10 splits over t. A context-parallel degree
-    divides `micro_batch`, not `sequence_length`, for each query still meets every key.
+    divides `micro_batch`, not `sequence_length`, for each query still meets every key. Two bytes a number.
     """
     units = sequence_length * micro_batch * hidden
     if recompute == "full":
@@ -182,7 +205,7 @@ def logits_bytes(sequence_length: Number, micro_batch: Number, vocabulary: Numbe
 def memory_per_gpu(shape: ModelShape, plan: MemoryPlan, capacity_bytes: float) -> GpuMemory:
     """What the fullest GPU holds, by part; the reserve is 3 GB and a tenth of its capacity."""
     weights, gradients, optimizer = (math.ceil(part) for part in _states(shape, plan))
-    activations, logits = (math.ceil(part) for part in _activations_and_logits(shape, plan))
+    activations, logits = (math.ceil(part) for part in activations_and_logits(shape, plan))
     reserve = math.ceil(reserve_bytes(capacity_bytes))
     return GpuMemory(
         weights_bytes=weights,
@@ -207,42 +230,49 @@ def fits(memory: GpuMemory, capacity_bytes: float) -> bool:
 
 def _states(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float, float]:
     """Weights, gradients and optimizer on one GPU."""
-    split = _SPLIT_PARTS[plan.layout.sharding]
-    trained, trained_here = _trained(shape, plan)
-    shards = _model_parallel(plan) * plan.data * plan.layout.context
+    split = SPLIT_PARTS[plan.layout.sharding]
+    trained, trained_here = trained_parameters(shape, plan)
+    shards = model_parallel(plan) * plan.data * plan.layout.context
 
     def held(part: str, bytes_per_parameter: float) -> float:
         return bytes_per_parameter * (trained / shards if part in split else trained_here)
 
     weights = _weights(shape, plan)
     if plan.training != "full":
-        weights += held("weights", WEIGHT_BYTES)  # of the adapters; all others are frozen
-    return weights, held("gradients", plan.layout.gradient_bytes), held("optimizer", OPTIMIZER_BYTES)
+        weights += held("weights", plan.numbers.weight)  # of the adapters; all others are frozen
+    return weights, held("gradients", plan.layout.gradient_bytes), held("optimizer", plan.numbers.optimizer)
 
 
-def _model_parallel(plan: MemoryPlan) -> int:
+def model_parallel(plan: MemoryPlan) -> int:
+    """GPUs over which one copy of the model is split, before any sharding."""
     return plan.layout.tensor * plan.layout.pipeline
 
 
-def _trained(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
+def trained_parameters(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
     """Parameters that are trained: in all, and on one GPU where ZeRO splits nothing."""
     if plan.training != "full":
-        return plan.lora_parameters, plan.lora_parameters / _model_parallel(plan)
+        return plan.lora_parameters, plan.lora_parameters / model_parallel(plan)
     total, experts = total_parameters(shape), expert_parameters(shape)
-    return total, (total - experts + experts / plan.expert) / _model_parallel(plan)
+    return total, (total - experts + experts / plan.expert) / model_parallel(plan)
+
+
+def weights_held(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float, float]:
+    """The model's weights in bytes: on one GPU where ZeRO splits none, in all, and of two whole layers, which ZeRO-3
+    gathers beside its shard."""
+    layer_bytes = NF4_BYTES if plan.training == "qlora" else plan.numbers.weight
+    experts = expert_parameters(shape)
+    others = layer_bytes * (layers_parameters(shape) - experts) + plan.numbers.weight * embedding_parameters(shape)
+    unsplit = (others + layer_bytes * experts / plan.expert) / model_parallel(plan)
+    gathered = UNSHARDED_LAYERS * layer_bytes * _largest_layer_parameters(shape, plan.expert) / plan.layout.tensor
+    return unsplit, others + layer_bytes * experts, gathered
 
 
 def _weights(shape: ModelShape, plan: MemoryPlan) -> float:
     """The model's weights on one GPU; under ZeRO-3 its shard and two whole layers, never more than all."""
-    layer_bytes = NF4_BYTES if plan.training == "qlora" else WEIGHT_BYTES
-    experts = expert_parameters(shape)
-    others = layer_bytes * (layers_parameters(shape) - experts) + WEIGHT_BYTES * embedding_parameters(shape)
-    unsplit = (others + layer_bytes * experts / plan.expert) / _model_parallel(plan)
+    unsplit, in_all, gathered = weights_held(shape, plan)
     if plan.layout.sharding != "zero3":
         return unsplit
-    shard = (others + layer_bytes * experts) / (_model_parallel(plan) * plan.data * plan.layout.context)
-    gathered = _UNSHARDED_LAYERS * layer_bytes * _largest_layer_parameters(shape, plan.expert) / plan.layout.tensor
-    return min(unsplit, shard + gathered)
+    return min(unsplit, in_all / (model_parallel(plan) * plan.data * plan.layout.context) + gathered)
 
 
 @lru_cache(256)
@@ -257,7 +287,7 @@ def _largest_layer_parameters(shape: ModelShape, expert: int) -> float:
     return max(sizes)
 
 
-def _activations_and_logits(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
+def activations_and_logits(shape: ModelShape, plan: MemoryPlan) -> tuple[float, float]:
     """On the stage that holds more of both: the first, or the last, which alone has logits."""
     layout = plan.layout
     share = layout.microbatch / layout.context
@@ -289,7 +319,7 @@ def _layer_activations(shape: ModelShape, plan: MemoryPlan, recompute: Recompute
         "selective" if layout.flash_attention and recompute == "none" else recompute,
         per_unit,
     )
-    return kept
+    return kept * plan.numbers.activation / ACTIVATION_BYTES
 
 
 @lru_cache(256)
@@ -313,50 +343,3 @@ def _over_layers(shape: ModelShape, per_unit: Callable[[int], float]) -> float:
     width = shape.moe.expert_ffn_hidden * (shape.moe.experts_per_token + shape.moe.shared_experts)
     mixed = per_unit(width) + 2 * shape.moe.experts_per_token
     return (dense_layers_of(shape) * per_unit(shape.ffn_hidden) + moe_layers_of(shape) * mixed) / shape.layers
-
-
-# ------------------------------------------------------------------------------------------- how many GPUs
-
-
-def minimum_gpu_count(
-    shape: ModelShape, plan: MemoryPlan, capacity_bytes: float, gpus_per_node: int, most: int = 1_000_000
-) -> int | None:
-    """The fewest GPUs, in whole nodes and whole replicas, on which this plan fits whatever its `data`; None if
-    even `most` of them are too few, because more GPUs split no more than ZeRO's stage allows."""
-    replica = _model_parallel(plan) * plan.layout.context
-    step = math.lcm(replica, _model_parallel(plan) * plan.expert, gpus_per_node)
-    parts = (*_activations_and_logits(shape, plan), reserve_bytes(capacity_bytes))
-    unsplit = sum(math.ceil(part) for part in parts)  # whatever the count
-
-    def enough(steps: int) -> bool:
-        states = _states(shape, replace(plan, data=steps * step // replica))
-        return unsplit + sum(math.ceil(part) for part in states) <= capacity_bytes
-
-    largest = most // step
-    if largest < 1 or not enough(largest):
-        return None
-    too_few, fitting = 0, 1
-    while not enough(fitting):
-        too_few, fitting = fitting, min(2 * fitting, largest)
-    while fitting - too_few > 1:
-        middle = (too_few + fitting) // 2
-        too_few, fitting = (too_few, middle) if enough(middle) else (middle, fitting)
-    return fitting * step
-
-
-def minimum_fsdp_gpu_count(
-    parameters: float,
-    capacity_bytes: float,
-    activation_bytes: float = 0.0,
-    overhead_bytes: float = OVERHEAD_BYTES,
-    bytes_per_parameter: float = MINIMUM_STATE_BYTES,
-) -> int | None:
-    """By parameters alone, everything split over all GPUs: 16*N / (0.9*HBM - 3 GB - activations), rounded up;
-    None where the activations alone are too much."""
-    left = USABLE_SHARE * capacity_bytes - overhead_bytes - activation_bytes
-    return math.ceil(bytes_per_parameter * parameters / left) if left > 0 else None
-
-
-def in_whole_nodes(gpu_count: int, gpus_per_node: int) -> int:
-    """The next multiple of a node."""
-    return -(-gpu_count // gpus_per_node) * gpus_per_node

@@ -1,6 +1,7 @@
 """How a model is split over GPUs, what each then holds, and which splits there cannot be."""
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from math import isqrt
 from typing import Annotated, Literal
 
@@ -18,6 +19,10 @@ ASSUMED_BATCH_TOKENS = 4_194_304
 # 4,608).
 _ASSUMED_TOKENS_PER_GPU = 1024
 LEAST_BATCH_PARTS = 4
+# No published run splits a layer over more, whatever its node.
+MOST_TENSOR = 16
+# As many pieces of a sequence as a search tries; Llama 3 405B had 16 of 131,072 tokens (arXiv 2407.21783, table 4).
+MOST_CONTEXT = 64
 
 Degree = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -128,6 +133,18 @@ def splits_evenly(layers: int, pieces: int) -> bool:
     return layers % pieces == 0 or (layers + 2) % pieces == 0
 
 
+@lru_cache(64)
+def even_pieces(layers: int) -> tuple[int, ...]:
+    """Into how many equal pieces they split, ascending."""
+    return tuple(pieces for pieces in range(1, layers + 3) if splits_evenly(layers, pieces))
+
+
+def context_degrees(sequence_length: int) -> tuple[int, ...]:
+    """Powers of two that split a sequence, ascending."""
+    powers = (2**power for power in range(MOST_CONTEXT.bit_length()))
+    return tuple(degree for degree in powers if sequence_length % degree == 0)
+
+
 def check_layout(workload: Workload, layout: Layout, gpu_count: int, at: str = "/work/layout") -> None:
     """BrokenRule with every reason why this layout cannot be, each at its field; `at` is where the layout stands."""
     faults = (
@@ -184,11 +201,11 @@ def _tensor_faults(workload: Workload, layout: Layout, pointer: str) -> Iterator
 def _stage_faults(workload: Workload, layout: Layout, at: str) -> Iterator[Fault]:
     layers, pipeline, interleave = workload.layers, layout.pipeline, layout.interleave
     if not splits_evenly(layers, pipeline):
-        what_works = tuple(stages for stages in range(1, layers + 3) if splits_evenly(layers, stages))
         yield Fault(
             "body",
             f"{at}/pipeline",
-            f"{layers} layers do not make {pipeline} equal stages; {nearest_of(what_works, pipeline)} would",
+            f"{layers} layers do not make {pipeline} equal stages, {_with_ends(layers)}; "
+            f"{nearest_of(even_pieces(layers), pipeline)} would",
         )
     elif interleave > 1 and pipeline == 1:
         yield Fault("body", f"{at}/interleave", "Interleaving needs more than one pipeline stage; 1 would work")
@@ -197,9 +214,14 @@ def _stage_faults(workload: Workload, layout: Layout, at: str) -> Iterator[Fault
         yield Fault(
             "body",
             f"{at}/interleave",
-            f"{layers} layers do not make {pipeline} stages of {interleave} equal chunks; "
+            f"{layers} layers do not make {pipeline} stages of {interleave} equal chunks, {_with_ends(layers)}; "
             f"{nearest_of(what_works, interleave)} would",
         )
+
+
+def _with_ends(layers: int) -> str:
+    """The other number of layers that was tried."""
+    return f"nor do {layers + 2}, where the embedding and the loss count as a layer each"
 
 
 def _context_faults(workload: Workload, layout: Layout, pointer: str) -> Iterator[Fault]:

@@ -6,11 +6,11 @@ order. And recompute never makes a step faster, so that the first recompute that
 Candidates that differ only in their chunks are taken apart when the bound of all of them comes up.
 
 `fits` must be monotone as memory is: what does not fit with the most recompute fits with no larger microbatch, and
-what does not fit in one chunk a stage fits in no more of them.
+what does not fit in one chunk a stage fits in no more of them, and what does not fit with sequences split in parts
+fits in no fewer of them.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -23,8 +23,10 @@ from service.estimator.constants import SEARCHED_THROUGHPUT_FACTOR, SHIPPED, Ste
 from service.estimator.parallelism import (
     Layout,
     Workload,
+    context_degrees,
     divisible_batch,
     divisors,
+    even_pieces,
     fits_heads,
     fits_width,
     microbatches,
@@ -94,7 +96,40 @@ def find_fastest_layout(
     choices: Choices = FREE,
     constants: StepConstants = SHIPPED,
 ) -> Found | None:
-    """The fastest layout that fits, the same one every time; None if none fits, BrokenRule if none divides."""
+    """The fastest layout that fits, the same one every time; None if none fits, BrokenRule if none divides.
+
+    Sequences are split only where nothing fits without, unless a context degree is given, and in as few parts as fit:
+    what context-parallel ranks exchange is no part of the model.
+    """
+    found = _fastest(workload, machine, gpu_count, fits, choices, constants)
+    if found is not None or choices.given.context > 1:
+        return found
+    for context in _contexts_that_fit(workload, machine, gpu_count, fits, choices):
+        given = structs.replace(choices.given, context=context)
+        found = _fastest(workload, machine, gpu_count, fits, structs.replace(choices, given=given), constants)
+        if found is not None:
+            return found
+    return None
+
+
+def searched_tokens_per_second_per_gpu(workload: Workload, found: Found, gpu_count: int) -> float:
+    """What to expect of a layout that was searched: less than the model says, as the authors chose worse ones.
+
+    See `constants.SEARCHED_THROUGHPUT_FACTOR`.
+    """
+    modelled = tokens_per_second_per_gpu(workload, found.step.total_seconds, gpu_count)
+    return SEARCHED_THROUGHPUT_FACTOR * modelled
+
+
+def _fastest(
+    workload: Workload,
+    machine: Machine,
+    gpu_count: int,
+    fits: Fits,
+    choices: Choices,
+    constants: StepConstants,
+) -> Found | None:
+    """The same with the context degree given."""
     # By bound, and of equal ones in the order of the choices; a bundle comes before its own.
     waiting: list[tuple[float, int, int, _Bundle | Layout]] = [
         (_least_bound_seconds(workload, bundle, gpu_count), number, -1, bundle)
@@ -123,15 +158,6 @@ def find_fastest_layout(
             if best is None or step.total_seconds < best.step.total_seconds:
                 best = Found(layout, step)
     return best
-
-
-def searched_tokens_per_second_per_gpu(workload: Workload, found: Found, gpu_count: int) -> float:
-    """What to expect of a layout that was searched: less than the model says, as the authors chose worse ones.
-
-    See `constants.SEARCHED_THROUGHPUT_FACTOR`.
-    """
-    modelled = tokens_per_second_per_gpu(workload, found.step.total_seconds, gpu_count)
-    return SEARCHED_THROUGHPUT_FACTOR * modelled
 
 
 def _bound_seconds(workload: Workload, layout: Layout, gpu_count: int, microbatch_seconds: float) -> float:
@@ -191,6 +217,36 @@ class _Room:
         return self._roomiest[key] and self.holds(plain)
 
 
+def _contexts_that_fit(
+    workload: Workload, machine: Machine, gpu_count: int, fits: Fits, choices: Choices
+) -> Iterator[int]:
+    """Degrees that split a sequence with which some split fits, fewest first. What the largest degree of a split leaves
+    no room for, none does."""
+    most = max(choices.recompute, key=RECOMPUTE_LEAST_FIRST.index)
+    batch, contexts = workload.global_batch_sequences, context_degrees(workload.sequence_length)[1:]
+
+    def least(tensor: int, pipeline: int, context: int) -> Layout:
+        split = structs.replace(choices.given, tensor=tensor, pipeline=pipeline, context=context, recompute=most)
+        sharding = _shardings(split, choices)[-1]
+        microbatch = min(choices.microbatch or (1,))
+        return structs.replace(split, sharding=sharding, microbatch=microbatch, sequence_parallel=tensor > 1)
+
+    rooms: dict[int, list[Layout]] = {}
+    for tensor, pipeline in _replicas(workload, machine, choices):
+        replicas = [tensor * pipeline * context for context in contexts]
+        divides = [
+            context
+            for context, replica in zip(contexts, replicas, strict=True)
+            if gpu_count % replica == 0 and batch % (gpu_count // replica) == 0
+        ]
+        if divides and fits(least(tensor, pipeline, divides[-1])):
+            for context in divides:
+                rooms.setdefault(context, []).append(least(tensor, pipeline, context))
+    for context in sorted(rooms):
+        if any(fits(layout) for layout in rooms[context]):
+            yield context
+
+
 def _bundles(
     workload: Workload, machine: Machine, gpu_count: int, choices: Choices, constants: StepConstants
 ) -> Iterator[_Bundle]:
@@ -220,18 +276,12 @@ def _bundles(
 def _replicas(workload: Workload, machine: Machine, choices: Choices) -> Iterator[tuple[int, int]]:
     """Tensor and pipeline degrees that the model allows; tensor parallelism stays in a node unless it is given."""
     tensors = choices.tensor or divisors(machine.gpus_per_node)
-    pipelines = choices.pipeline or _pieces(workload.layers)
+    pipelines = choices.pipeline or even_pieces(workload.layers)
     for tensor in tensors:
         if fits_heads(workload, tensor) and fits_width(workload, tensor):
             for pipeline in pipelines:
                 if splits_evenly(workload.layers, pipeline):
                     yield tensor, pipeline
-
-
-@lru_cache(64)
-def _pieces(layers: int) -> tuple[int, ...]:
-    """Into how many equal pieces they split, ascending."""
-    return tuple(pieces for pieces in range(1, layers + 3) if splits_evenly(layers, pieces))
 
 
 def _microbatches(per_replica: int, choices: Choices) -> Iterator[int]:
@@ -248,7 +298,7 @@ def _interleaves(layers: int, pipeline: int, count: int, choices: Choices) -> It
     if choices.interleave is not None:
         values = choices.interleave
     elif pipeline > 1 and count % pipeline == 0:
-        values = tuple(pieces // pipeline for pieces in _pieces(layers) if pieces % pipeline == 0)
+        values = tuple(pieces // pipeline for pieces in even_pieces(layers) if pieces % pipeline == 0)
     else:
         values = (1,)
     return (chunks for chunks in values if splits_evenly(layers, pipeline * chunks) and (pipeline > 1 or chunks == 1))

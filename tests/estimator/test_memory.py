@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.estimator.collectives import Sharding
+from service.estimator.fewest import in_whole_nodes, minimum_fsdp_gpu_count, minimum_gpu_count
 from service.estimator.memory import (
     BF16_GRADIENT_BYTES,
     NF4_BYTES,
@@ -21,13 +22,10 @@ from service.estimator.memory import (
     checkpoint_bytes,
     first_stage_layers,
     fits,
-    in_whole_nodes,
     kept_bytes_per_unit,
     last_stage_layers,
     logits_bytes,
     memory_per_gpu,
-    minimum_fsdp_gpu_count,
-    minimum_gpu_count,
     reserve_bytes,
     state_bytes,
 )
@@ -174,7 +172,7 @@ def test_the_minimum_for_70b_with_full_recompute() -> None:
     activations = memory.activations_bytes + memory.logits_bytes
     assert activations == 11_114_905_600
     assert minimum_fsdp_gpu_count(70.55e9, HBM, activations) == 20
-    assert in_whole_nodes(20, 8) == 24
+    assert in_whole_nodes(20, 8) == (24, 8)
 
 
 def test_the_plan_itself_needs_two_layers_more_and_still_24() -> None:
@@ -258,7 +256,8 @@ def test_the_fewest_gpus_fit_and_one_step_fewer_do_not(
 ) -> None:
     layout = plan.layout
     replica = layout.tensor * layout.pipeline * layout.context
-    step = math.lcm(replica, layout.tensor * layout.pipeline * plan.expert, per_node)
+    unit = math.lcm(replica, layout.tensor * layout.pipeline * plan.expert)
+    step = math.lcm(unit, per_node)
     count = minimum_gpu_count(shape, plan, capacity, per_node, 100_000)
 
     def fit_on(gpus: int) -> bool:
@@ -268,9 +267,14 @@ def test_the_fewest_gpus_fit_and_one_step_fewer_do_not(
     if count is None:
         assert not fit_on(100_000 // step * step)
     else:
-        assert count % step == 0
         assert fit_on(count)
-        assert count == step or not fit_on(count - step)
+        if count <= per_node:
+            assert count % unit == 0
+            assert count == unit or not fit_on(count - unit)
+        else:
+            assert count % step == 0
+            below = count - step or per_node // unit * unit
+            assert not below or not fit_on(below)
 
 
 # ------------------------------------------------------------------------------------------- laws

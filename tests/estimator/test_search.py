@@ -195,11 +195,11 @@ def test_every_split_of_the_layers_is_asked_about() -> None:
 
 
 def test_what_cannot_fit_is_not_asked_again_for_a_larger_microbatch() -> None:
-    asked: dict[tuple[int, int, int, str], list[int]] = {}
+    asked: dict[tuple[int, int, int, int, str], list[int]] = {}
 
     def fits(layout: Layout) -> bool:
         if layout.recompute == "full":
-            key = (layout.tensor, layout.pipeline, layout.interleave, layout.sharding)
+            key = (layout.tensor, layout.pipeline, layout.context, layout.interleave, layout.sharding)
             asked.setdefault(key, []).append(layout.microbatch)
         return False
 
