@@ -292,11 +292,25 @@ def _allowed(kind: Any, plain: Any, pointer: str) -> list[str]:
         nodes = [one for node in nodes for one in _alternatives(node, definitions, value)]
         if part is None:
             break
-        nodes = [node["properties"][part] for node in nodes if part in node.get("properties", {})]
-        value = value.get(part) if isinstance(value, dict) else None
+        nodes = [inner for node in nodes for inner in _inside(node, part)]
+        value = _part_of(value, part)
     enums = [str(choice) for node in nodes for choice in node.get("enum", ())]
     fields = [name for node in nodes for name in node.get("properties", ())]
     return list(dict.fromkeys(enums or fields))
+
+
+def _inside(node: dict[str, Any], part: str) -> Iterator[dict[str, Any]]:
+    """The schema of a field of an object, or of an element of an array."""
+    if part in node.get("properties", {}):
+        yield node["properties"][part]
+    elif node.get("type") == "array" and part.isdigit() and isinstance(node.get("items"), dict):
+        yield node["items"]
+
+
+def _part_of(value: Any, part: str) -> Any:
+    if isinstance(value, list):
+        return value[int(part)] if part.isdigit() and int(part) < len(value) else None
+    return value.get(part) if isinstance(value, dict) else None
 
 
 def _alternatives(node: dict[str, Any], definitions: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:

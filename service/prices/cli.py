@@ -11,6 +11,7 @@ from service.access.cli import at_terminal
 from service.access.store import get_project
 from service.errors import NotFound, StartupError
 from service.http.conditional import Preconditions
+from service.http.diagnosis import allowed_values
 from service.http.text import canonical_name
 from service.prices import operations, rate_store, store
 from service.prices.importers import read_rates
@@ -202,5 +203,6 @@ def _converted(given: dict[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).rpartition(" - at `$.")
-        raise StartupError(f"--{where.rstrip('`').replace('_', '-')}: {what}.") from None
+        field = str(error).rpartition(" - at `$.")[2].rstrip("`")
+        told = allowed_values(error, kind, field)
+        raise StartupError(f"--{field.replace('_', '-')}: {told}.") from None

@@ -107,6 +107,10 @@ def test_a_dry_run_stores_nothing_and_needs_no_database(offers: str, monkeypatch
         (["{offers}", "--table=list-prices", "--create"], "comes with the release"),
         (["{offers}", "--dry-run", "--format=excel"], "--format: Invalid enum value 'excel'"),
         (["{offers}", "--dry-run", "--seen-on=yesterday"], "--seen-on: Invalid"),
+        (
+            ["{offers}", "--dry-run", "--on-error=foo"],
+            "--on-error: Invalid enum value 'foo'; allowed are: reject, skip.",
+        ),
         (["{offers}", "--dry-run", "--mapping={offers}"], "no column mapping"),
         (["{table}", "--dry-run"], "does not say who rents out"),
     ],

@@ -111,6 +111,11 @@ async def test_what_breaks_the_schema_names_the_field(api: httpx.AsyncClient, bo
         ('{"work":{"kind":"tokens","hours":1}}', "gpu_hours, throughput, transformer"),
         ('{"cluster":{"gpus":64}}', "gpu, gpu_count, gpus_per_node, allow_announced, custom_gpu, interconnect"),
         ('{"gpus":64}', ", ".join(sorted(FIELDS))),
+        (
+            '{"work":{"kind":"transformer","model":"llama-3-8b","training":"lora","lora":{"targets":["query","q"]}}}',
+            "query, key, value, output, gate, up, down",
+        ),
+        ('{"scaling":{"kind":"measured","points":[{"gpus":8}]}}', "gpu_count, tokens_per_second, step_seconds"),
     ],
 )
 async def test_the_allowed_values_are_named(api: httpx.AsyncClient, body: str, allowed: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from service.errors import BrokenRule
+from service.http.diagnosis import allowed_values
 from service.prices.importers.rows import Reject, shown
 
 _MAX_REMEMBERED = 20_000
@@ -17,6 +18,7 @@ class TextField:
         self, kind: type[msgspec.Struct], field: str, *, called: str | None = None, guarded: bool = False
     ) -> None:
         self._type: Any = next(part.type for part in msgspec.structs.fields(kind) if part.encode_name == field)
+        self._kind, self._encoded = kind, field
         self._field = called or field
         self._guarded = guarded
         self._known: dict[str, Any] = {}
@@ -49,7 +51,8 @@ class TextField:
         try:
             return msgspec.convert(text, self._type, strict=True)
         except msgspec.ValidationError as error:
-            raise Reject("invalid", self._field, f"{shown(text)}: {error}") from None
+            told = allowed_values(error, self._kind, self._encoded)
+            raise Reject("invalid", self._field, f"{shown(text)}: {told}") from None
 
 
 def known_fields(given: object, allowed: frozenset[str], pointer: str) -> None:

@@ -163,6 +163,17 @@ def test_storage_and_egress_come_from_tables_too_and_their_zero_is_a_zero() -> N
     assert (egress.tier_from_gb, egress.tier_to_gb) == (0, 100)
 
 
+def test_an_unknown_word_is_told_with_those_that_are_allowed() -> None:
+    header = "kind,provider,storage_class,price_per_gb_month"
+    outcome = read(
+        f"{header}\nstorage,acme,s3,0.023\n", mapping=Mapping(columns={one: one for one in header.split(",")})
+    )
+    (fault,) = outcome.report.rejected
+    assert fault.field == "storage_class"
+    assert "allowed are: " in fault.message
+    assert "object_storage" in fault.message
+
+
 @pytest.mark.parametrize(
     ("row", "code", "field"),
     [
