@@ -16,7 +16,6 @@ Attribution = Literal["used", "term"]
 DEFAULT_TABLE = "list-prices"
 # What is usual where nobody says; assumed.
 LIFE_YEARS = 5.0
-CAPITAL_PERCENT_PER_YEAR = 0.0
 UTILISATION_PERCENT = 100.0
 PASSES = 1.0
 PUE = 1.1
@@ -39,7 +38,11 @@ Place = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=100)]
 SizeGb = Annotated[float, Meta(ge=0, le=1e12, description="Decimal GB.", examples=[50000.0])]
 TermHours = Annotated[float, Meta(ge=0.01, le=1e6, description="Length of the term.", examples=[2160.0])]
 AnnualAmount = Annotated[
-    Money, Meta(description="A year, for the whole cluster; by default nothing.", examples=["250000"])
+    Money,
+    Meta(
+        description="A year, for the whole cluster; left out it is unknown, and missing from the fully loaded figure.",
+        examples=["250000"],
+    ),
 ]
 
 
@@ -96,8 +99,13 @@ class OwnedPrice(
     capital_percent_per_year: (
         Annotated[
             float,
-            Meta(ge=0, le=100, description="Cost of the money in it, on the mean book value.", examples=[8.0]),
-            _usual(CAPITAL_PERCENT_PER_YEAR),
+            Meta(
+                ge=0,
+                le=100,
+                description="Cost of the money in it, on the mean book value; left out it is unknown, and missing from "
+                "the fully loaded figure.",
+                examples=[8.0],
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -211,7 +219,10 @@ class MeteredStorage(
     price_per_gb_month: (
         Annotated[
             Money,
-            Meta(description="Of the object store; or say `from_table`.", examples=["0.023"]),
+            Meta(
+                description="Of the object store; or say `from_table`. A shared filesystem alone needs none.",
+                examples=["0.023"],
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -227,6 +238,11 @@ class MeteredStorage(
     filesystem_price_per_gb_month: (
         Annotated[Money, Meta(description="Of the filesystem; needed with its size.", examples=["0.145"])] | UnsetType
     ) = UNSET
+
+    @property
+    def is_filesystem_alone(self) -> bool:
+        """Whether nothing of it lies in the object store."""
+        return bool(self.filesystem_gb) and not self.dataset_gb and self.checkpoints is UNSET
 
 
 class EgressTier(Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,6 @@ from msgspec import UNSET, Struct, UnsetType
 from service.catalog.gpus import get_gpu
 from service.errors import BrokenRule
 from service.estimates.bill_schemas import (
-    CAPITAL_PERCENT_PER_YEAR,
     CHECKPOINTS_ARCHIVED,
     CHECKPOINTS_KEPT,
     LIFE_YEARS,
@@ -133,6 +132,8 @@ def egress_of(record: Record, request: EstimateRequest, currency: str) -> tuple[
         amount = amount_of(record.assumptions, "egress.amount", section, inputs.DEFAULT_EGRESS, currency)
         return (_fixed("egress", "Data egress and transfer", amount),)
     passes = record.pick("egress.passes", section.passes, PASSES, _USUAL)
+    if not section.dataset_gb and not section.exported_gb:
+        record.note(advice.egress_of_nothing())
     volume = charges.egress_gb(exact(section.dataset_gb), exact(passes), exact(section.exported_gb))
     record.say("egress.volume_gb", float(volume), "derived", "dataset_gb x passes + exported_gb, within one month")
     tiers = _tiers(section, volume)
@@ -235,26 +236,16 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
     record.pick("price.currency", price.currency, currency, "the default")
     record.say("price.capex", str(written(price.capex, currency)), "given", "request")
     owned = record.pick("price.gpu_count", price.gpu_count, gpu_count, "those of the run and its spares")
-    life = record.pick("price.life_years", price.life_years, LIFE_YEARS, _USUAL)
-    at = "price.capital_percent_per_year"
-    capital = record.pick(at, price.capital_percent_per_year, CAPITAL_PERCENT_PER_YEAR, _USUAL)
-    used = record.pick("price.utilisation_percent", price.utilisation_percent, UTILISATION_PERCENT, _USUAL)
+    record.pick("price.life_years", price.life_years, LIFE_YEARS, _USUAL)
+    record.pick("price.utilisation_percent", price.utilisation_percent, UTILISATION_PERCENT, _USUAL)
+    _say_standing(record, price, currency)
     if owned < gpu_count:
         told = f"The run takes {gpu_count} GPUs, spares included; no fewer can be owned"
         raise BrokenRule.at("/price/gpu_count", told)
     power = _power(record, request, Energy() if request.energy is UNSET else request.energy, work)
     kwh = charges.energy_kwh(1.0, power.tdp_watts, power.server_power_ratio, power.load_percent, power.pue)
     record.say("price.kwh_per_gpu_hour", float(kwh), "derived", "TDP x server x load x PUE")
-    cluster = charges.OwnedCluster(
-        capex=price.capex,
-        gpu_count=Decimal(owned),
-        life_years=exact(life),
-        capital_percent_per_year=exact(capital),
-        colocation_per_year=_or_nothing(price.colocation_per_year),
-        support_per_year=_or_nothing(price.support_per_year),
-        staff_per_year=_or_nothing(price.staff_per_year),
-        utilisation_percent=exact(used),
-    )
+    cluster = owned_cluster(price, owned)
     figures = charges.owned_figures(cluster, _ONE, exact(kwh) * price.energy_amount_per_kwh)
     billed = {"cash": figures.cash_increment, "book": figures.book, "loaded": figures.fully_loaded}[price.basis]
     return Pricing(
@@ -264,6 +255,37 @@ def _owned(record: Record, request: EstimateRequest, price: OwnedPrice, work: Wo
         priced_per="gpu",
         owned=OwnedFacts(per_gpu_hour=figures, billed=price.basis),
     )
+
+
+def owned_cluster(price: OwnedPrice, gpu_count: int) -> charges.OwnedCluster:
+    """What was bought, in numbers; what nobody said of its yearly cost is left out."""
+    capital = price.capital_percent_per_year
+    return charges.OwnedCluster(
+        capex=price.capex,
+        gpu_count=Decimal(gpu_count),
+        life_years=exact(or_usual(price.life_years, LIFE_YEARS)),
+        capital_percent_per_year=_NOTHING if capital is UNSET else exact(capital),
+        colocation_per_year=_or_nothing(price.colocation_per_year),
+        support_per_year=_or_nothing(price.support_per_year),
+        staff_per_year=_or_nothing(price.staff_per_year),
+        utilisation_percent=exact(or_usual(price.utilisation_percent, UTILISATION_PERCENT)),
+    )
+
+
+def _say_standing(record: Record, price: OwnedPrice, currency: str) -> None:
+    """What a year of it costs beside depreciation; what nobody said is unknown, and missing from the full figure."""
+    missing = []
+    for word in ("capital", "colocation", "support", "staff"):
+        field = "capital_percent_per_year" if word == "capital" else f"{word}_per_year"
+        given = getattr(price, field)
+        if given is UNSET:
+            missing.append(word)
+            record.say(f"price.{field}", None, "default", "unknown: left out of the fully loaded figure")
+        else:
+            value = given if word == "capital" else str(written(given, currency))
+            record.say(f"price.{field}", value, "given", "request")
+    if missing:
+        record.note(advice.not_fully_loaded(tuple(missing), is_billed=price.basis == "loaded"))
 
 
 def _or_nothing(amount: Money | UnsetType) -> Decimal:
@@ -310,18 +332,18 @@ def _power(record: Record, request: EstimateRequest, energy: Energy, work: WorkF
 def _metered_storage(
     record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, currency: str
 ) -> Kinds:
-    price = section.price_per_gb_month
-    assert price is not UNSET  # tables have been read by now
-    record.say("storage.price_per_gb_month", str(unit_price(price, currency)), "given", "request")
-    kept = [
-        Kept(
-            component="storage",
-            description="Data set in the object store",
-            size_gb=exact(section.dataset_gb),
-            price_per_gb_month=price,
-            hours=None if section.dataset_hours is UNSET else exact(section.dataset_hours),
+    price, kept = section.price_per_gb_month, []
+    if price is not UNSET:
+        record.say("storage.price_per_gb_month", str(unit_price(price, currency)), "given", "request")
+        kept.append(
+            Kept(
+                component="storage",
+                description="Data set in the object store",
+                size_gb=exact(section.dataset_gb),
+                price_per_gb_month=price,
+                hours=None if section.dataset_hours is UNSET else exact(section.dataset_hours),
+            )
         )
-    ]
     if section.filesystem_gb:
         if section.filesystem_price_per_gb_month is UNSET:
             told = "The filesystem has a price of its own: give it"
@@ -338,11 +360,12 @@ def _metered_storage(
 
 
 def _checkpoints(
-    record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, price: Money
+    record: Record, section: MeteredStorage, work: WorkFacts, interval_hours: float | None, price: Money | UnsetType
 ) -> KeptCheckpoints | None:
     asked = section.checkpoints
     if asked is UNSET:
         return None
+    assert price is not UNSET  # asked for where there is anything in the object store; tables have been read by now
     keep = record.pick("storage.checkpoints.keep", asked.keep, CHECKPOINTS_KEPT, _USUAL)
     archived = record.pick("storage.checkpoints.archived", asked.archived, CHECKPOINTS_ARCHIVED, _USUAL)
     size = asked.size_gb

@@ -5,16 +5,8 @@ from decimal import Decimal
 from msgspec import UNSET, UnsetType, structs
 
 from service.catalog.interconnects import get_interconnect
-from service.estimates.bill_schemas import (
-    CAPITAL_PERCENT_PER_YEAR,
-    LIFE_YEARS,
-    PASSES,
-    UTILISATION_PERCENT,
-    Energy,
-    MeteredEgress,
-    OwnedPrice,
-)
-from service.estimates.billing import energy_of
+from service.estimates.bill_schemas import PASSES, Energy, MeteredEgress, OwnedPrice
+from service.estimates.billing import energy_of, owned_cluster
 from service.estimates.chips import Chip, chip_of, machine_of
 from service.estimates.facts import measured_point
 from service.estimates.memory import Site, plan_of, sharded_plan, smallest_of_all, smallest_of_layout
@@ -33,7 +25,7 @@ from service.estimates.stepwise import adapter_gain, layout_of, precision_gain
 from service.estimates.subject import Subject, subject_of
 from service.estimates.work import facts_of_work
 from service.estimates.work_schemas import ThroughputWork, TransformerWork
-from service.estimator.charges import OwnedCluster, Tier
+from service.estimator.charges import Tier
 from service.estimator.detailed import DetailedRun
 from service.estimator.evidence import (
     Against,
@@ -54,7 +46,7 @@ from service.estimator.memory import MemoryPlan
 from service.estimator.parallelism import data_parallel
 from service.estimator.scaling import fitted, predicted
 from service.estimator.shapes import ModelShape
-from service.money import Money, exact, exact_arithmetic
+from service.money import exact, exact_arithmetic
 from service.units import PERCENT
 
 _NOTHING = Decimal(0)
@@ -321,23 +313,11 @@ def _bought(request: EstimateRequest, run: DetailedRun) -> Bought | None:
     kwh = next(said.value for said in run.assumptions if said.field == _KWH)
     assert isinstance(kwh, int | float)
     return Bought(
-        cluster=OwnedCluster(
-            capex=price.capex,
-            gpu_count=Decimal(int(run.plan.gpu_count + run.plan.spare_gpus))
-            if price.gpu_count is UNSET
-            else Decimal(price.gpu_count),
-            life_years=exact(or_usual(price.life_years, LIFE_YEARS)),
-            capital_percent_per_year=exact(or_usual(price.capital_percent_per_year, CAPITAL_PERCENT_PER_YEAR)),
-            colocation_per_year=_or_nothing(price.colocation_per_year),
-            support_per_year=_or_nothing(price.support_per_year),
-            staff_per_year=_or_nothing(price.staff_per_year),
-            utilisation_percent=exact(or_usual(price.utilisation_percent, UTILISATION_PERCENT)),
+        cluster=owned_cluster(
+            price,
+            int(run.plan.gpu_count + run.plan.spare_gpus) if price.gpu_count is UNSET else price.gpu_count,
         ),
         energy_price_per_kwh=price.energy_amount_per_kwh,
         kwh_per_gpu_hour=exact(float(kwh)),
         power=power,
     )
-
-
-def _or_nothing(amount: Money | UnsetType) -> Decimal:
-    return _NOTHING if amount is UNSET else amount

@@ -103,10 +103,16 @@ def reads_tables(request: EstimateRequest) -> bool:
     storage, egress = request.storage, request.egress
     return (
         isinstance(request.price, TablePrice)
-        or (isinstance(storage, MeteredStorage) and not _is_whole(storage.from_table, storage.price_per_gb_month))
+        or (isinstance(storage, MeteredStorage) and _reads_storage(storage))
         or (isinstance(egress, MeteredEgress) and not _is_whole(egress.from_table, egress.tiers))
         or request.exchange is not UNSET
     )
+
+
+def _reads_storage(storage: MeteredStorage) -> bool:
+    if storage.from_table is UNSET and storage.is_filesystem_alone:
+        return False
+    return not _is_whole(storage.from_table, storage.price_per_gb_month)
 
 
 def _is_whole(table: object, price: object) -> bool:

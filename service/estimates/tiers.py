@@ -99,7 +99,8 @@ def tiers_of(request: EstimateRequest, tables: Tables | None, today: datetime.da
     made = Sections()
     storage, egress = request.storage, request.egress
     if isinstance(storage, MeteredStorage):
-        _either(storage.price_per_gb_month, storage.from_table, "/storage/price_per_gb_month")
+        if not storage.is_filesystem_alone or storage.price_per_gb_month is not UNSET:
+            _either(storage.price_per_gb_month, storage.from_table, "/storage/price_per_gb_month")
         if storage.from_table is not UNSET:
             source = _source(request, storage.from_table, tables, today, conversion, "/storage/from_table")
             made = _storage(source, storage)

@@ -384,6 +384,27 @@ def default_batch(sequences: int, sequence_length: int) -> Note:
     )
 
 
+def not_fully_loaded(missing: tuple[str, ...], *, is_billed: bool) -> Note:
+    """Owned hardware of whose yearly cost not everything is known."""
+    *others, last = missing
+    named = f"{', '.join(others)} and {last}" if others else last
+    return Note(
+        "owned_not_fully_loaded",
+        "warning" if is_billed else "info",
+        f"The fully loaded figure lacks {named}, of which nothing was said: it is too low by that. Give 0 for what "
+        "costs nothing.",
+    )
+
+
+def egress_of_nothing() -> Note:
+    """Tiers, and nothing that goes through them."""
+    return Note(
+        "egress_volume_unknown",
+        "warning",
+        "Egress has prices and no volume, and costs nothing here: give dataset_gb or exported_gb.",
+    )
+
+
 def commitment_unused(percent: float) -> Note:
     """Capacity that is paid and not used."""
     return Note(

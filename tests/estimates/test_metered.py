@@ -186,3 +186,27 @@ def test_an_interconnect_that_nobody_knows_is_refused_even_for_the_record() -> N
     known = {"gpu_count": 8, "interconnect": "ib-ndr-400"}
     assert said(ask({"cluster": known}), "cluster.interconnect")["value"] == "ib-ndr-400"
     assert refused({"cluster": {**known, "interconnect": "carrier-pigeon"}}).pointer == "/cluster/interconnect"
+
+
+def test_a_shared_filesystem_alone_needs_no_price_of_an_object_store() -> None:
+    storage = {"kind": "metered", "filesystem_gb": 10_000, "filesystem_price_per_gb_month": "0.145"}
+    answer = answer_to(730, storage=storage)
+    assert answer["cost"]["storage"] == "1450.00"
+    assert "storage" not in amounts(answer)
+    assert "prices" not in answer
+    assert sum(amounts(answer).values()) == total(answer)
+    in_euros = {"from_currency": "EUR", "to_currency": "USD", "rate": "1.1", "as_of": "2026-11-02"}
+    assert refused({**a_run(730, storage=storage), "exchange": in_euros}).pointer.startswith("/exchange")
+
+
+@pytest.mark.parametrize("objects", [{"dataset_gb": 1}, {"checkpoints": {"size_gb": 1, "every_hours": 1}}, {}])
+def test_an_object_store_that_is_used_needs_its_price(objects: dict[str, Any]) -> None:
+    filesystem = {"filesystem_gb": 10_000, "filesystem_price_per_gb_month": "0.145"} if objects else {}
+    body = a_run(730, storage={"kind": "metered", **filesystem, **objects})
+    assert refused(body).pointer == "/storage/price_per_gb_month"
+
+
+def test_egress_without_a_volume_is_not_free_without_a_word() -> None:
+    assert "egress_volume_unknown" in codes(answer_to(egress=out()))
+    assert "egress_volume_unknown" not in codes(answer_to(egress=out(exported_gb=1)))
+    assert "egress_volume_unknown" not in codes(answer_to(egress=out(dataset_gb=20_000, passes=0)))

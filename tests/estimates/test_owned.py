@@ -145,3 +145,39 @@ def test_energy_that_is_asked_for_too_is_assumed_once() -> None:
     names = [item["field"] for item in answer["assumptions"]]
     assert len(names) == len(set(names))
     assert said(answer, "energy.pue")["value"] == 1.3
+
+
+YEARLY = ("capital_percent_per_year", "colocation_per_year", "support_per_year", "staff_per_year")
+
+
+def test_what_nobody_said_of_a_year_is_unknown_and_the_full_figure_says_that_it_lacks_it() -> None:
+    price = {name: value for name, value in bought().items() if name not in YEARLY}
+    answer = answer_to(HOURS, 512, price=price)
+    for name in YEARLY:
+        told = said(answer, f"price.{name}")
+        assert told["value"] is None
+        assert "unknown" in told["source"]
+    (note,) = (one for one in answer["notes"] if one["code"] == "owned_not_fully_loaded")
+    assert "capital, colocation, support and staff" in note["message"]
+    assert note["severity"] == "warning"
+
+
+def test_only_what_is_missing_is_named() -> None:
+    price = bought()
+    del price["support_per_year"]
+    answer = answer_to(HOURS, 512, price=price)
+    (note,) = (one for one in answer["notes"] if one["code"] == "owned_not_fully_loaded")
+    assert "lacks support, of which" in note["message"]
+    assert said(answer, "price.staff_per_year") == {
+        "field": "price.staff_per_year",
+        "value": "400000.00",
+        "status": "given",
+        "source": "request",
+    }
+
+
+def test_a_yearly_cost_of_nothing_is_said_and_not_assumed() -> None:
+    nothing = {name: 0 if name == "capital_percent_per_year" else "0" for name in YEARLY}
+    answer = answer_to(HOURS, 512, price=bought(**nothing))
+    assert "owned_not_fully_loaded" not in {note["code"] for note in answer["notes"]}
+    assert said(answer, "price.capital_percent_per_year")["status"] == "given"
