@@ -63,7 +63,7 @@ def pace_of(
     if modelled is None:
         return _by_prior(record, work, subject, site)
     say_batch(record, work, modelled)
-    regimes = _regimes(work, subject, site, stepwise=True)
+    regimes = _regimes(work, subject, site, modelled)
     method: Method = "layout_given" if modelled.given else "layout_searched"
     factor = 1.0 if modelled.given else SEARCHED_THROUGHPUT_FACTOR
     return Pace(
@@ -198,9 +198,7 @@ def _by_one_point(
     factor = site.gpu_count / point.gpu_count
     if factor > _MOST_FROM_ONE_POINT:
         record.note(advice.scaling_extrapolated(factor, _MOST_FROM_ONE_POINT))
-    regimes = tuple(
-        regime for regime in _regimes(work, subject, site, stepwise=True) if regime in _UNSETTLED_BY_ONE_POINT
-    )
+    regimes = tuple(regime for regime in _regimes(work, subject, site, here) if regime in _UNSETTLED_BY_ONE_POINT)
     # The published series kept one layout; a search may change it between the counts, and how much surer the point then
     # makes the model nobody has measured: as sure as a given layout, assumed.
     own_sigma = None if here.given else SIGMA_LN_LAYOUT_GIVEN
@@ -250,7 +248,7 @@ def _by_prior(record: Record, work: TransformerWork, subject: Subject, site: Sit
             chip.network_gbps or 0.0, chip.usual_network_gbps, usual.network_factor, subject.is_mixture
         )
         record.note(told)
-    regimes = _regimes(work, subject, site, stepwise=False)
+    regimes = _regimes(work, subject, site, None)
     if usual.network_factor is None:
         regimes += ("network_unmodelled",)
     return Pace(
@@ -263,16 +261,17 @@ def _by_prior(record: Record, work: TransformerWork, subject: Subject, site: Sit
     )
 
 
-def _regimes(work: TransformerWork, subject: Subject, site: Site, *, stepwise: bool) -> tuple[Regime, ...]:
-    """What of this run no published table covers."""
+def _regimes(work: TransformerWork, subject: Subject, site: Site, modelled: Modelled | None) -> tuple[Regime, ...]:
+    """What of this run no published table covers; where the step model has its say, of the layout that it took."""
     chip = site.chip
+    context = 1 if work.layout is UNSET else work.layout.context
     return regimes_of(
         kernels=chip.kernels,
         precision=work.precision,
         is_mixture=subject.is_mixture,
         training=subject.training,
         network_gbps=chip.network_gbps if chip.needs_network(site.gpu_count, site.gpus_per_node) else None,
-        sequence_tokens=subject.sequence_length if stepwise else None,
-        context=1 if work.layout is UNSET else work.layout.context,
-        usual_parameters=None if stepwise else subject.active_parameters,
+        sequence_tokens=None if modelled is None else subject.sequence_length,
+        context=context if modelled is None else modelled.layout.context,
+        usual_parameters=subject.active_parameters if modelled is None else None,
     )

@@ -14,6 +14,7 @@ from service.estimates.work_schemas import ParallelLayout, TransformerWork
 from service.estimator import advice
 from service.estimator.compute import Recompute
 from service.estimator.parallelism import (
+    MOST_TENSOR,
     Layout,
     Workload,
     check_layout,
@@ -32,8 +33,6 @@ from service.units import PERCENT
 # Dense peaks over BF16's, where only that of a narrow precision was given: as on every part of the catalogue.
 _PEAK_OVER_BF16 = {"fp8": 2.0, "fp4": 4.0}
 _BATCH_ASSUMED = "4M tokens, or 1,024 for each GPU if that is more, in equal parts; assumed"
-# No published run splits a layer over more, whatever its node.
-_MOST_TENSOR = 16
 # What is tried where much of a step is waiting: halvings of the count, and doublings of the batch up to the largest
 # that was published, about that of DeepSeek-V3 (15,360 sequences of 4,096 tokens, arXiv 2412.19437).
 _MOST_TRIED = 8
@@ -141,7 +140,7 @@ def _fastest(
     gpu_count: int,
 ) -> Found | None:
     """The fastest layout that fits, None if none does; BrokenRule where none divides."""
-    tensor = tuple(degree for degree in divisors(site.gpus_per_node) if degree <= _MOST_TENSOR)
+    tensor = tuple(degree for degree in divisors(site.gpus_per_node) if degree <= MOST_TENSOR)
 
     def fits(layout: Layout) -> bool:
         return fits_in(subject, shape, site.chip, plan_of(subject, layout, data_parallel(layout, gpu_count)))
