@@ -53,7 +53,6 @@ def require_file(request: AnyRequest) -> None:
 
 def options_of(asked: ImportQuery, currency: str) -> ImportOptions:
     """How the file is to be read."""
-    as_of = asked.as_of or None
     return ImportOptions(
         format=asked.format,
         mapping=None if asked.mapping is UNSET else _mapping(asked.mapping),
@@ -64,7 +63,8 @@ def options_of(asked: ImportQuery, currency: str) -> ImportOptions:
         confidence=asked.confidence,
         valid_from=asked.valid_from or None,
         valid_to=asked.valid_to or None,
-        seen_on=asked.seen_on or as_of,
+        seen_on=asked.seen_on or None,
+        as_of=asked.as_of or None,
         free_is_real=asked.free_is_real,
         encoding=asked.encoding,
         delimiter=asked.delimiter,

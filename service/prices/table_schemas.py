@@ -331,7 +331,11 @@ class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         "medium"
     )
     seen_on: Annotated[
-        Day | UnsetType, Meta(description="When the prices were read, where the file does not say; `as_of` if absent.")
+        Day | UnsetType,
+        Meta(
+            description="When the prices were read, where the file does not say; `as_of` if absent, but for our own "
+            "format, whose rates that does not change."
+        ),
     ] = UNSET
     valid_from: Annotated[Day | UnsetType, Meta(description="First day of every rate that has none.")] = UNSET
     valid_to: Annotated[Day | UnsetType, Meta(description="The day every rate ends that has none.")] = UNSET

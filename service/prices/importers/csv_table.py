@@ -55,7 +55,9 @@ class CsvTable:
         self.delimiter: str | None = (
             _DELIMITERS[delimiter] if delimiter != "auto" else told.group(1) if told else _delimiter_of(head)
         )
-        self._reader = csv.reader(self._text, delimiter=self.delimiter)
+        self._reader = csv.reader(self._text, delimiter=self.delimiter, strict=True)
+        self.spanning = 0
+        self._begun = 1
         self.columns = self._header()
 
     def rows(self, wanted: Sequence[str], *, strip: bool = True) -> Iterator[Row]:
@@ -63,10 +65,11 @@ class CsvTable:
         places = [self._place(column) for column in wanted]
         again = list(self.columns)
         while True:
-            line = self._reader.line_num + self._leading_lines + 1
             cells = self._next()
             if cells is None:
                 return
+            line = self._begun
+            self.spanning += self._reader.line_num + self._leading_lines > line
             if not cells:
                 continue  # a line without a character is no row
             if len(cells) > width and any(cells[width:]):
@@ -112,16 +115,18 @@ class CsvTable:
         return places[0]
 
     def _next(self) -> list[str] | None:
+        self._begun = self._reader.line_num + self._leading_lines + 1
         try:
             return next(self._reader, None)
         except csv.Error as error:
-            raise self._unreadable(f"{error}; is a quote not closed?") from None
+            raise BrokenRule.at(
+                f"/{self._begun}",
+                f"The row that begins in line {self._begun} cannot be read: {error}; is a quote not closed? "
+                'A cell that begins with " ends with one, and has each " in it twice',
+            ) from None
         except UnicodeError as error:
-            raise self._unreadable(_undecodable(error)) from None
-
-    def _unreadable(self, why: str) -> BrokenRule:
-        line = self._reader.line_num + self._leading_lines
-        return BrokenRule.at("", f"The file cannot be read after line {line}: {why}")
+            line = self._reader.line_num + self._leading_lines
+            raise BrokenRule.at("", f"The file cannot be read after line {line}: {_undecodable(error)}") from None
 
 
 def has_column(columns: Sequence[str], column: str) -> bool:

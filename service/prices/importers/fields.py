@@ -1,6 +1,6 @@
 """Texts to values of our fields, as the schema of each says, each distinct text once."""
 
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -21,6 +21,7 @@ class TextField:
         self._kind, self._encoded = kind, field
         self._field = called or field
         self._guarded = guarded
+        self._words = words_of(self._type)
         self._known: dict[str, Any] = {}
 
     def __call__(self, text: str) -> Any:
@@ -48,6 +49,8 @@ class TextField:
             raise Reject("formula", self._field, f"{shown(text)} is a formula")
         if "\n" in text or not text.strip():
             raise Reject("invalid", self._field, f"{shown(text)} is not one line of text")
+        if self._words and text not in self._words:
+            raise Reject("invalid", self._field, f"{shown(text)} is none of {', '.join(self._words)}")
         try:
             return msgspec.convert(text, self._type, strict=True)
         except msgspec.ValidationError as error:
@@ -55,10 +58,15 @@ class TextField:
             raise Reject("invalid", self._field, f"{shown(text)}: {told}") from None
 
 
-def known_fields(given: object, allowed: frozenset[str], pointer: str) -> None:
-    """BrokenRule names the first that is no field of ours, and all that are."""
+def words_of(kind: Any) -> tuple[str, ...]:
+    """All that a field may say, where that is a list of words."""
+    inner = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    return get_args(inner) if get_origin(inner) is Literal else ()
+
+
+def known_fields(given: object, allowed: frozenset[str], part: str) -> None:
+    """BrokenRule names the first of a part of the mapping that is no field of ours, and all that are."""
     for name in sorted(given):  # type: ignore[call-overload]
         if name not in allowed:
-            raise BrokenRule.at(
-                f"{pointer}/{name}", f"There is no field {shown(name)}; the fields are {', '.join(sorted(allowed))}"
-            )
+            told = f"{part}: there is no field {shown(name)}; the fields are {', '.join(sorted(allowed))}"
+            raise BrokenRule.at("mapping", told, "query")

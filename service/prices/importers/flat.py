@@ -8,6 +8,7 @@ from service.errors import BrokenRule
 from service.prices.importers.context import Context
 from service.prices.importers.fields import known_fields
 from service.prices.importers.gpu_offers import Asked, Offer, Offers
+from service.prices.importers.names import Match
 from service.prices.importers.numbers import read_day
 from service.prices.importers.purchases import purchase_of
 from service.prices.importers.rows import Reject, Remark, Skip, shown
@@ -25,8 +26,8 @@ _OTHERS = """
 FIELDS = _PRICES | frozenset(_OTHERS.split())
 _KINDS = ("accelerator", "storage", "egress")
 _CONFIDENCES = get_args(Confidence)
-_CORES = "cores"
-_COUNT_UNITS = ("", "gpus", "chips", _CORES)
+_CHIPS, _CORES = "chips", "cores"
+_COUNT_UNITS = ("", "gpus", _CHIPS, _CORES)
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
@@ -35,16 +36,17 @@ class FlatReader:
 
     def __init__(self, mapping: Mapping, context: Context, *, default_source: str = "imported file") -> None:
         for part, given in (("columns", mapping.columns), ("constants", mapping.constants), ("values", mapping.values)):
-            known_fields(given, FIELDS, f"/mapping/{part}")
+            known_fields(given, FIELDS, part)
         self._context = context
         options = context.options
+        seen_on = options.seen_on or options.as_of
         self._constants = {
             "provider": options.provider or "",
             "source": options.source or default_source,
             "confidence": options.confidence,
             "valid_from": options.valid_from.isoformat() if options.valid_from else "",
             "valid_to": options.valid_to.isoformat() if options.valid_to else "",
-            "seen_on": options.seen_on.isoformat() if options.seen_on else "",
+            "seen_on": seen_on.isoformat() if seen_on else "",
             **mapping.constants,
         }
         self.fields = tuple(sorted(mapping.columns))
@@ -84,11 +86,14 @@ class FlatReader:
     def _require_enough(self) -> None:
         kind = self._constants.get("kind", "accelerator" if "kind" not in self.fields else None)
         if "provider" not in self._given:
-            raise BrokenRule.at("/provider", "The file does not say who rents out: map a column or give a provider")
+            raise BrokenRule.at(
+                "provider", "The file does not say who rents out: map a column or give a provider", "query"
+            )
         if kind == "accelerator" and ("accelerator" not in self._given or not self._given & _PRICES):
             raise BrokenRule.at(
-                "/mapping/columns",
+                "mapping",
                 f"Map the column of the accelerator, and that of a price: {', '.join(sorted(_PRICES))}",
+                "query",
             )
 
     def _values(self, cells: Sequence[str]) -> dict[str, str]:
@@ -123,7 +128,7 @@ class FlatReader:
             provider=values["provider"],
             region=values.get("region", ""),
             country=values.get("country", "").upper(),
-            gpu_count=self._chips(values, count, match.chips, match.cores_per_chip),
+            gpu_count=self._chips(values, name, count, match),
             instance=values.get("instance", ""),
             term_months=self._term(values),
             upfront=numbers.price(values.get("upfront", ""), "upfront"),
@@ -138,7 +143,7 @@ class FlatReader:
         rates = self._rates(values, offer, remarks)
         if match.matched is not None:
             self._context.unmatched = (name, match)
-        if match.chips > 1:
+        if match.slice_chips is not None:
             self._context.note("slices")
         return rates
 
@@ -168,16 +173,30 @@ class FlatReader:
     def _asked(self, values: dict[str, str], which: str) -> Asked:
         per_gpu, per_instance = f"{which}price_per_gpu_hour", f"{which}instance_price_per_hour"
         price = self._context.numbers.price
-        return Asked(price(values.get(per_gpu, ""), per_gpu), price(values.get(per_instance, ""), per_instance))
+        return Asked(price(values.get(per_gpu, ""), per_gpu), price(values.get(per_instance, ""), per_instance), which)
 
-    def _chips(self, values: dict[str, str], count: float | None, chips: int, cores_per_chip: int) -> float | None:
-        """How many the price is for: a slice's chips, or what the row counts, in chips if it counts cores."""
+    def _chips(self, values: dict[str, str], name: str, count: float | None, match: Match) -> float | None:
+        """How many the price is for: chips of so many slices, or what the row counts, in chips if it counts cores."""
         unit = values.get("count_unit", "")
         if unit not in _COUNT_UNITS:
             raise Reject("unknown_word", "count_unit", f"{shown(unit)} is none of {', '.join(_COUNT_UNITS[1:])}")
-        if chips > 1:
-            return (count or 1) * chips
-        return count / cores_per_chip if unit == _CORES and count is not None else count
+        chips, cores = match.slice_chips, match.cores_per_chip
+        if unit == _CORES and count is not None:
+            if cores is None:
+                raise Reject(
+                    "unknown_unit", "count_unit", f"How many cores a {shown(name)} has is not known; count chips"
+                )
+            return count / cores
+        if chips is None or unit == _CHIPS:
+            return chips if count is None else count
+        if count is not None and count > 1 and count in {chips, chips * (cores or 1)}:
+            raise Reject(
+                "two_meanings",
+                "gpu_count",
+                f"{count:g} of {shown(name)} may be {chips} chips or {count * chips:g}; give the count in chips, "
+                "with count_unit chips",
+            )
+        return (count or 1) * chips
 
     def _term(self, values: dict[str, str]) -> float | None:
         months = self._context.numbers.count(values.get("term_months", ""), "term_months")

@@ -1,16 +1,15 @@
 """The facts of one offer to its rates: on demand and spot, per accelerator-hour, with what is doubtful remarked."""
 
 import datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import NamedTuple
 
 from service.money import Money
 from service.prices.importers.context import Context
 from service.prices.importers.fields import TextField
 from service.prices.importers.names import Match
-from service.prices.importers.numbers import MILLIONTH, as_money, price_per_gpu
+from service.prices.importers.numbers import as_money, price_per_gpu, written
 from service.prices.importers.places import country_of
-from service.prices.importers.plausible import band_of
 from service.prices.importers.rows import Reject, Remark
 from service.prices.schemas import Confidence, GpuRate, Purchase
 
@@ -22,14 +21,24 @@ _MAX_GPUS = 1_000_000
 
 
 class Asked(NamedTuple):
-    """One price as the file has it: per GPU, or for the instance, or both."""
+    """One price as the file has it: per GPU, or for the instance, or both; and what its fields begin with."""
 
     per_gpu: Decimal | None
     per_instance: Decimal | None
+    which: str = ""
 
     @property
     def absent(self) -> bool:
         return not self.per_gpu and not self.per_instance
+
+    @property
+    def field(self) -> str:
+        """The field that the price of a GPU is from."""
+        return f"{self.which}price_per_gpu_hour" if self.per_gpu else self.instance_field
+
+    @property
+    def instance_field(self) -> str:
+        return f"{self.which}instance_price_per_hour"
 
     @property
     def zero(self) -> bool:
@@ -78,7 +87,9 @@ class Offers:
             raise Reject("invalid", "gpu_count", f"{offer.gpu_count:g} GPUs are no offer")
         price, reason = self._price(offer, asked, remarks)
         matched = offer.match.accelerator_id is not None
-        doubtful = price is not None and self._implausible(offer.match, price, remarks)
+        doubt = price and self._context.doubt(offer.match, price, asked.field, "kept, with low confidence")
+        if doubt:
+            remarks.append(doubt)
         region = self._region(offer.region)
         spot = purchase == "spot"
         return GpuRate(
@@ -90,19 +101,21 @@ class Offers:
             purchase=purchase,
             purchase_word=self._word(word or ""),
             term_months=None if spot else offer.term_months,
-            upfront=None if spot or offer.upfront is None else as_money(offer.upfront),
+            upfront=None if spot or offer.upfront is None else as_money(offer.upfront, "upfront"),
             commitment=self._commitment(offer.commitment),
             price_per_gpu_hour=price,
             unknown_reason=reason,
             free=price is not None and not price,
             gpu_count=offer.gpu_count,
             instance=self._instance(offer.instance),
-            instance_price_per_hour=None if asked.per_instance is None or reason else as_money(asked.per_instance),
+            instance_price_per_hour=None
+            if asked.per_instance is None or reason
+            else as_money(asked.per_instance, asked.instance_field),
             valid_from=offer.valid_from,
             valid_to=offer.valid_to,
             seen_on=offer.seen_on,
             source=self._source.required(offer.source),
-            confidence="low" if doubtful else offer.confidence,
+            confidence="low" if doubt else offer.confidence,
             note=self._note(offer.note),
         )
 
@@ -117,7 +130,7 @@ class Offers:
                         "missing", "gpu_count", "An instance's price without its number of GPUs is no GPU's price"
                     )
             else:
-                derived = price_per_gpu(asked.per_instance, offer.gpu_count)
+                derived = price_per_gpu(asked.per_instance, offer.gpu_count, asked.instance_field)
         per_gpu = asked.per_gpu or derived
         if per_gpu is None:
             return None, NO_PRICE
@@ -125,32 +138,11 @@ class Offers:
             remarks.append(
                 (
                     "prices_differ",
-                    "price_per_gpu_hour",
-                    f"{_plain(asked.per_gpu)} a GPU, but the instance's price by its count is {_plain(derived)}",
+                    asked.field,
+                    f"{written(asked.per_gpu)} a GPU, but the instance's price by its count is {written(derived)}",
                 )
             )
-        price = as_money(per_gpu)
+        price = as_money(per_gpu, asked.field)
         if price != per_gpu:
             self._context.note("rounded")
         return (price, None) if price else (None, ZERO_PRICE)
-
-    def _implausible(self, match: Match, price: Money, remarks: list[Remark]) -> bool:
-        """Bands are in USD; another currency is not judged."""
-        if self._context.options.currency != "USD" or not price:
-            return False
-        low, high = band_of(match.candidates if match.matched != "unknown" else ())
-        if low <= price <= high:
-            return False
-        remarks.append(
-            (
-                "implausible_price",
-                "price_per_gpu_hour",
-                f"{_plain(price)} an hour is outside the plausible {_plain(low)} to {_plain(high)} for "
-                f"{match.accelerator_id or 'such a part'}; kept, with low confidence",
-            )
-        )
-        return True
-
-
-def _plain(amount: Decimal) -> str:
-    return format(amount.quantize(MILLIONTH, ROUND_HALF_UP).normalize(), "f")

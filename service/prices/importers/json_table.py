@@ -1,5 +1,7 @@
 """A JSON array of objects as a table: items are decoded one at a time, numbers as the texts that they were."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -10,8 +12,10 @@ from service.errors import BrokenRule
 from service.prices.importers.rows import Reject, Row, Skip, shown
 
 _SAMPLE_ITEMS = 100
+_MAX_SCALAR = 200
 # An untyped fraction stays text, so that nothing is lost before it is read as money.
 _item = msgspec.json.Decoder(Any, float_hook=str)
+_MEMBER = re.compile(rb'"\s*:')
 _Array = list[Raw]
 _Members = dict[str, Raw]
 T = TypeVar("T")
@@ -22,6 +26,7 @@ class JsonTable:
 
     delimiter: str | None = None
     sample = ""
+    spanning = 0
 
     def __init__(self, data: bytes, encoding: str, member: str | None = None) -> None:
         self.encoding = encoding
@@ -35,9 +40,10 @@ class JsonTable:
             if isinstance(item, dict):
                 columns.update(dict.fromkeys(item))
         self.columns = tuple(columns)
+        self.is_empty = not self._items
 
     def require(self, columns: Iterable[str]) -> None:
-        """BrokenRule names the first of them that no item has."""
+        """BrokenRule names the first of them that no item has, if any item has anything."""
         missing = {column: None for column in columns if column not in self.columns}
         for raw in self._items[_SAMPLE_ITEMS:] if missing else ():
             item = _decoded(bytes(raw), Any)
@@ -45,7 +51,7 @@ class JsonTable:
                 del missing[column]
             if not missing:
                 return
-        for column in missing:
+        for column in missing if self.columns else ():
             known = ", ".join(shown(name) for name in self.columns[:20])
             raise BrokenRule.at("", f"No item has {shown(column)}; the first have {known}")
 
@@ -56,6 +62,17 @@ class JsonTable:
 
     def position(self) -> int:
         return self._length * self._done // max(len(self._items), 1)
+
+
+def scalar_of(data: bytes) -> str | None:
+    """What a document is that is JSON and neither an array nor an object; None for any other."""
+    if len(data) > _MAX_SCALAR:
+        return None
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    return None if isinstance(value, list | dict) else "null" if value is None else type(value).__name__
 
 
 def members_of(data: bytes, encoding: str) -> frozenset[str] | None:
@@ -73,6 +90,9 @@ def _cells(raw: Raw, wanted: Sequence[str], *, strip: bool) -> list[str] | Rejec
         return Reject("not_an_object", None, "The item is not an object")
     if not item:
         return Skip("empty_row", None, "The item is empty")
+    twice = _named_twice(raw, len(item))
+    if twice is not None:
+        return Reject("named_twice", None, f"The item has {shown(twice)} twice")
     cells = []
     for name in wanted:
         value = item.get(name)
@@ -88,6 +108,23 @@ def _cells(raw: Raw, wanted: Sequence[str], *, strip: bool) -> list[str] | Rejec
         else:
             return Reject("nested", None, f"{shown(name)} holds a list, an object or a number without end")
     return cells
+
+
+def _named_twice(raw: Raw, count: int) -> str | None:
+    """A member that stands twice in an item which is known to have so many different ones."""
+    text = bytes(raw)
+    if len(_MEMBER.findall(text)) == count:  # each member looks like one, whatever else does
+        return None
+    try:
+        members = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str)
+    except (RecursionError, ValueError):
+        return None
+    seen: set[str] = set()
+    for name, _ in members:
+        if name in seen:
+            return str(name)
+        seen.add(name)
+    return None
 
 
 def _member(text: bytes, member: str) -> _Array:

@@ -18,24 +18,26 @@ _HGX = re.compile(r"\bHGX\b", re.IGNORECASE)  # the board that carries SXM parts
 _NVLINK = re.compile(r"[\s-]*\bNVLink\b", re.IGNORECASE)  # a link, not a part: SXM parts and bridged cards both have it
 _SXM = re.compile(r"sxm[2-6]?", re.IGNORECASE)
 _SLICE = re.compile(
-    r"(?:(?:google|cloud)[\s_-]+)*(?:tpu[\s_-]*v?(?P<told>[0-9]+(?:litepod|[a-z])?)|v(?P<bare>[0-9]+(?:litepod|[a-z])?))"
+    r"(?:(?:google|cloud)[\s_-]+)*(?:tpu[\s_-]*v?(?P<told>[0-9]+(?:litepod|[a-z])?)|v(?P<bare>[0-9](?:litepod|[a-z])?))"
     r"(?:[\s_-]pod)?[\s_-](?P<size>[0-9]{1,6})",
     re.IGNORECASE,
 )
 # What the number of an accelerator type counts (Google Cloud TPU documentation, "AcceleratorType", 2026): TensorCores,
 # two to a chip, up to v4 and in v5p; chips in v5e and v6e.
+_GENERATION = re.compile(r"(?:google[\s_-]+)?(?:cloud[\s_-]+)?tpu[\s_-]*v?([0-9]+[a-z]?)", re.IGNORECASE)
 _CORES_PER_CHIP = {"2": 2, "3": 2, "4": 2, "5p": 2, "5e": 1, "5litepod": 1, "6e": 1}
 
 
 class Match(NamedTuple):
-    """What a name means: one id, or all that may be meant; and how many chips of a slice it stands for."""
+    """What a name means: one id, or all that may be meant; how many chips it stands for if it is that of a slice, and
+    how many cores a chip has where that is known."""
 
     accelerator_id: str | None
     matched: Matched | None
     candidates: tuple[str, ...]
-    chips: int
-    cores_per_chip: int
-    memory_differs: str | None
+    slice_chips: int | None = None
+    cores_per_chip: int | None = None
+    memory_differs: str | None = None
 
 
 class Accelerators:
@@ -78,10 +80,19 @@ def meaning_of(name: str) -> Match:
     try:
         fits = (get_gpu(name).id,)
     except AmbiguousName as error:
-        return Match(None, "ambiguous", error.candidates, 1, 1, None)
+        return Match(None, "ambiguous", error.candidates)
     except UnknownName as error:
-        return Match(None, "unknown", error.candidates, 1, 1, None)
-    return Match(fits[0], None, fits, 1, 1, None)
+        return Match(None, "unknown", error.candidates)
+    return Match(fits[0], None, fits)
+
+
+def another_id(accelerator_id: str) -> str | None:
+    """What is wrong with an id that is only a spelling of the catalogue's; None where nothing is, or nobody knows it.
+
+    A rate is found by the catalogue's own id.
+    """
+    meant = meaning_of(accelerator_id).accelerator_id
+    return None if meant in {None, accelerator_id} else f"{shown(accelerator_id)} is {meant} in the catalogue"
 
 
 def _match(name: str, memory_gb: float | None, mount: str) -> Match:
@@ -89,7 +100,7 @@ def _match(name: str, memory_gb: float | None, mount: str) -> Match:
         raise Reject("invalid", "accelerator", f"{shown(name)} is too long for a name")
     if name.startswith("="):
         raise Reject("formula", "accelerator", f"{shown(name)} is a formula")
-    text, chips, cores = _slice(name)
+    text, chips, cores = _sliced(name)
     fits: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     for attempt in _spellings(text, memory_gb):
@@ -109,6 +120,7 @@ def _match(name: str, memory_gb: float | None, mount: str) -> Match:
         return Match(None, "unknown", near, chips, cores, None)
     if len(fits) > 1:
         return Match(None, "ambiguous", fits, chips, cores, None)
+    cores = cores or _cores_per_chip(fits[0])
     return Match(fits[0], None, fits, chips, cores, _memory_differs(get_gpu(fits[0]), memory_gb))
 
 
@@ -148,12 +160,17 @@ def _memory_differs(gpu: Accelerator, memory_gb: float | None) -> str | None:
     return f"The file says {memory_gb:g} GB, {gpu.id} has {memory_for_programs_gb(gpu):g}"
 
 
-def _slice(name: str) -> tuple[str, int, int]:
-    """The name of the chip, how many chips a slice of this name has, and cores to a chip."""
+def _cores_per_chip(name: str) -> int | None:
+    """Cores to a chip of this name; None where it is not known, or the part does not count in cores."""
+    generation = _GENERATION.fullmatch(name)
+    return _CORES_PER_CHIP.get(generation[1].casefold()) if generation else None
+
+
+def _sliced(name: str) -> tuple[str, int | None, int | None]:
+    """The name of the chip, how many chips a slice of this name has if it is one, and cores to a chip."""
     found = _SLICE.fullmatch(name)
     if found is None:
-        generation = re.fullmatch(r"(?:google[\s_-]+)?(?:cloud[\s_-]+)?tpu[\s_-]*v?([0-9]+[a-z]?)", name, re.IGNORECASE)
-        return name, 1, _CORES_PER_CHIP.get(generation[1].casefold(), 1) if generation else 1
+        return name, None, _cores_per_chip(name)
     generation_name = (found["told"] or found["bare"]).casefold()
     cores = _CORES_PER_CHIP.get(generation_name)
     size = int(found["size"])

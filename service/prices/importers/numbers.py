@@ -13,6 +13,7 @@ Mark = Literal["point", "comma"]
 
 MILLIONTH = Decimal(1).scaleb(-MAX_FRACTION_DIGITS)
 _LIMIT = Decimal(10) ** MAX_INTEGER_DIGITS
+_TOO_MUCH = f"too large for an amount of money, which has at most {MAX_INTEGER_DIGITS} integer digits"
 _MAX_REMEMBERED = 20_000
 _MAX_LENGTH = 60
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
@@ -25,25 +26,35 @@ _GROUPED = {
 }
 _WITH_CURRENCY = re.compile(r"(?:([$€£])|([A-Z]{3}))?\s*([0-9][0-9.,]*)\s*(?:([$€£])|([A-Z]{3}))?")
 _SIGNS = {"$": "USD", "€": "EUR", "£": "GBP"}
-_COMMA_CELL = re.compile(r'(?:^|[;\t|])\s*"?[0-9]+,[0-9]+"?\s*(?:$|[;\t|])', re.MULTILINE)
+# 1,234 may be a thousand: it is no evidence for either mark.
+_THOUSANDS = r"[1-9][0-9]{0,2},[0-9]{3}"
+_MAYBE_THOUSANDS = re.compile(_THOUSANDS, re.ASCII)
+_COMMA_CELL = re.compile(
+    rf'(?:^|[;\t|])\s*"?(?!{_THOUSANDS}(?![0-9]))[0-9]+,[0-9]+"?\s*(?:$|[;\t|])', re.MULTILINE | re.ASCII
+)
 _DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ][0-9:.+Z-]*)?", re.ASCII)
 
 
 def mark_of(sample: str, delimiter: str | None, asked: DecimalMark) -> Mark:
-    """The decimal mark: a comma in a file not separated by commas that has a cell like 2,50; else a point."""
+    """The decimal mark: a comma in a file not separated by commas that has a cell like 2,50; else a point.
+
+    A cell like 1,234 decides nothing.
+    """
     if asked != "auto":
         return asked
     return "comma" if delimiter not in {None, ","} and _COMMA_CELL.search(sample) else "point"
 
 
-def price_per_gpu(instance_price: Decimal, gpu_count: float) -> Decimal:
-    """An instance's price by its GPU count, half-up to a millionth; for TPUs the count is in chips."""
+def price_per_gpu(instance_price: Decimal, gpu_count: float, field: str) -> Decimal:
+    """An instance's price by its GPU count, half-up to a millionth; for TPUs in chips. Reject names the field."""
     quotient = _WIDE.divide(instance_price, Decimal(repr(gpu_count)))
+    if quotient >= _LIMIT:
+        raise Reject("too_large", field, f"{instance_price:f} by {gpu_count:g} GPUs is {_TOO_MUCH}")
     return quotient.quantize(MILLIONTH, ROUND_HALF_UP, _WIDE).normalize(_WIDE)
 
 
-def as_money(amount: Decimal) -> Money:
-    """The amount as money: with its own digits where they fit, else half-up to a millionth.
+def as_money(amount: Decimal, field: str) -> Money:
+    """The amount as money: with its own digits where they fit, else half-up to a millionth; Reject names the field.
 
     What has more than 15 digits is first taken by its 15, so that 3.9492000000000003 means 3.9492.
     """
@@ -51,7 +62,14 @@ def as_money(amount: Decimal) -> Money:
     if isinstance(exponent, int) and exponent < -MAX_FRACTION_DIGITS:
         amount = _fifteen_digits(amount).quantize(MILLIONTH, ROUND_HALF_UP, _WIDE)
         amount = amount.normalize(_WIDE)
+    if amount >= _LIMIT:
+        raise Reject("too_large", field, f"{amount:f} is {_TOO_MUCH}")
     return Money(format(amount, "f"))
+
+
+def written(amount: Decimal) -> str:
+    """An amount in a report: at most six fraction digits."""
+    return format(amount.quantize(MILLIONTH, ROUND_HALF_UP, _WIDE).normalize(_WIDE), "f")
 
 
 class Numbers:
@@ -71,7 +89,7 @@ class Numbers:
         except KeyError:
             amount = self._amount(text, field)
             if amount is not None and amount >= _LIMIT:
-                raise Reject("too_large", field, f"{shown(text)} is too large for an amount of money") from None
+                raise Reject("too_large", field, f"{shown(text)} is {_TOO_MUCH}") from None
             _remember(self._prices, text, amount)
             return amount
 
@@ -102,14 +120,11 @@ class Numbers:
         if _GROUPED[self.mark].fullmatch(text):
             group, fraction = (",", ".") if self.mark == "point" else (".", ",")
             if not self._certain and fraction not in text and text.count(group) == 1:
-                raise Reject(
-                    "two_meanings",
-                    field,
-                    f"{shown(text)} may be {text.replace(group, '')} or {text.replace(group, '.')}; "
-                    "say which decimal mark the file has",
-                )
+                raise _two_meanings(text, group, field)
             return text.replace(group, "").replace(fraction, ".")
         if self.mark == "comma" and "," in text and "." not in text:
+            if not self._certain and _MAYBE_THOUSANDS.fullmatch(text):
+                raise _two_meanings(text, ",", field)
             text = text.replace(",", ".", 1)
         elif self.mark == "comma" and "." in text and self._certain:
             return None
@@ -129,6 +144,15 @@ class Numbers:
         if text.startswith(("-", "\N{MINUS SIGN}")) and self._plain(text[1:], field) is not None:
             raise Reject("negative", field, f"{shown(text)} is negative")
         raise Reject("not_a_number", field, f"{shown(text)} is not a number")
+
+
+def _two_meanings(text: str, mark: str, field: str) -> Reject:
+    return Reject(
+        "two_meanings",
+        field,
+        f"{shown(text)} may be {text.replace(mark, '')} or {text.replace(mark, '.')}; "
+        "say which decimal mark the file has, with decimal_mark",
+    )
 
 
 def read_day(text: str, field: str) -> datetime.date | None:

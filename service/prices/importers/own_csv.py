@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +11,10 @@ from service.errors import BrokenRule
 from service.money import Money
 from service.prices.importers.context import Context
 from service.prices.importers.fields import TextField
-from service.prices.importers.names import meaning_of
+from service.prices.importers.names import another_id, meaning_of
 from service.prices.importers.numbers import as_money, read_day
 from service.prices.importers.rows import Reject, Remark, shown
+from service.prices.importers.schemas import ImportOptions
 from service.prices.rules import broken_rule
 from service.prices.schemas import EgressRate, GpuRate, Rate, StorageRate
 
@@ -21,6 +22,7 @@ KIND = "kind"
 _KINDS: dict[str, type[GpuRate] | type[StorageRate] | type[EgressRate]] = {
     str(kind.__struct_config__.tag): kind for kind in (GpuRate, StorageRate, EgressRate)
 }
+_ACCELERATOR = str(GpuRate.__struct_config__.tag)
 _FIELDS = {kind: msgspec.structs.fields(struct) for kind, struct in _KINDS.items()}
 COLUMNS = (KIND, *dict.fromkeys(part.encode_name for parts in _FIELDS.values() for part in parts))
 # By these the file is known; others may be left out where their kind of rate is not in the file.
@@ -66,6 +68,7 @@ class OwnReader:
         self._place = self.columns.index(KIND)
         self._context = context
         self._readers = {kind: self._readers_of(kind) for kind in _KINDS}
+        self._absent = _absent_values(context.options)
 
     def column_of(self, field: str | None) -> str | None:
         """The file's column of a field, which has its name."""
@@ -87,19 +90,35 @@ class OwnReader:
                 value = read(cell)
                 if value is not None:
                     values[column] = value
+        for column, value in self._absent.items():
+            values.setdefault(column, value)
         for part in _FIELDS[kind]:
             if part.required and part.encode_name not in values:
                 raise Reject("missing", part.encode_name, f"{part.encode_name} is missing")
+        doubtful = kind == _ACCELERATOR and self._is_doubtful(values, remarks)
+        values.setdefault("confidence", "low" if doubtful else self._context.options.confidence)
         rate: Rate = struct(**values)
         broken = broken_rule(rate)
         if broken is not None:
             raise Reject("broken_rule", *broken)
-        if isinstance(rate, GpuRate):
-            name = rate.accelerator_id or rate.accelerator_name or ""
-            match = meaning_of(name)
-            if match.matched is not None:
-                self._context.unmatched = (name, match)
         return [rate]
+
+    def _is_doubtful(self, values: Mapping[str, Any], remarks: list[Remark]) -> bool:
+        """Notes a name that no id finds, and remarks on an implausible price; Reject where an id is only a spelling."""
+        accelerator_id, name = values.get("accelerator_id"), values.get("accelerator_name")
+        told = None if accelerator_id is None else another_id(accelerator_id)
+        if told is not None:
+            raise Reject("another_id", "accelerator_id", told)
+        match = meaning_of(accelerator_id or name or "")
+        if match.matched is not None:
+            self._context.unmatched = (accelerator_id or name or "", match)
+        elif accelerator_id is None:
+            self._context.unmatched = (name or "", match._replace(matched="without_id"))
+        price = values.get("price_per_gpu_hour")
+        doubt = price and self._context.doubt(match, price, "price_per_gpu_hour", "kept as the file has it")
+        if doubt:
+            remarks.append(doubt)
+        return bool(doubt)
 
     def _readers_of(self, kind: str) -> dict[str, Callable[[str], Any]]:
         return {part.encode_name: self._reader_of(kind, part.encode_name) for part in _FIELDS[kind]}
@@ -122,7 +141,7 @@ class OwnReader:
         amount = self._context.numbers.price(text, field)
         if amount is None:
             return None
-        money = as_money(amount)
+        money = as_money(amount, field)
         if money != amount:
             self._context.note("rounded")
         return money
@@ -133,6 +152,18 @@ class OwnReader:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             raise Reject("invalid", field, f"{shown(text)}: {error}") from None
+
+
+def _absent_values(options: ImportOptions) -> dict[str, Any]:
+    """What holds for a rate that does not say so itself."""
+    told = {
+        "provider": None if options.provider is None else options.provider.lower(),
+        "source": options.source,
+        "valid_from": options.valid_from,
+        "valid_to": options.valid_to,
+        "seen_on": options.seen_on,
+    }
+    return {field: value for field, value in told.items() if value is not None}
 
 
 def _boolean(text: str, field: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which country a region's text names: the middle of "City, CC, continent" or a code of its own, never a guess."""
+"""Which country a region's text names: the middle of "City, CC, continent" or the end of "City, CC", never a guess."""
 
 import re
 from functools import lru_cache
@@ -15,16 +15,25 @@ _CODES = """
 """
 COUNTRIES = frozenset(_CODES.split())
 _CONTINENTS = frozenset({"AF", "AN", "AS", "EU", "NA", "OC", "SA"})
+# Also the post's codes of states of the USA and of provinces of Canada: "Wilmington, DE" is not in Germany.
+_STATE_CODES = """
+    AL AK AZ AR CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV NY OH OK OR PA
+    RI SC SD TN TX UT VA VT WA WI WV WY
+    AB BC MB NB NL NS NT NU ON PE QC SK YT
+"""
+_STATES = frozenset(_STATE_CODES.split())
 _PLACE = re.compile(r"[^,]*,\s*([A-Z]{2})\s*(?:,\s*([A-Z]{2})\s*)?", re.ASCII)
 
 
 @lru_cache(maxsize=4096)
 def country_of(region: str) -> str | None:
-    """The country of "Frankfurt, DE, EU" or "Frankfurt, DE"; None for any other text.
+    """The country of "Frankfurt, DE, EU" or "Oslo, NO"; None for any other text.
 
-    A bare "CA" or "NA" is not read: it may be a country, a state or a continent.
+    A bare "CA" or "NA" is not read: it may be a country, a state or a continent. Nor is "San Jose, CA": without a
+    continent behind it, what is also the code of a state or province may be either.
     """
     found = _PLACE.fullmatch(region)
-    if found is None or found[1] not in COUNTRIES or (found[2] is not None and found[2] not in _CONTINENTS):
+    if found is None or found[1] not in COUNTRIES:
         return None
-    return found[1]
+    certain = found[1] not in _STATES if found[2] is None else found[2] in _CONTINENTS
+    return found[1] if certain else None

@@ -9,7 +9,7 @@ from service.prices.importers.collect import Collector
 from service.prices.importers.context import Context
 from service.prices.importers.csv_table import CsvTable, encoding_of, has_column
 from service.prices.importers.flat import FIELDS, FlatReader
-from service.prices.importers.json_table import JsonTable, members_of
+from service.prices.importers.json_table import JsonTable, members_of, scalar_of
 from service.prices.importers.rows import Remark, Row, RowProblem, Table
 from service.prices.importers.schemas import (
     MAX_BYTES,
@@ -19,12 +19,18 @@ from service.prices.importers.schemas import (
     ImportReport,
     KnownFormat,
     Mapping,
+    RowCounts,
 )
 from service.prices.schemas import Rate
 
 Progress = Callable[[int], None]
 _ROWS_A_STEP = 2_000
 _MAX_UNUSED = 100
+
+
+def is_own_header(format_: KnownFormat, rows: RowCounts) -> bool:
+    """That a file is what the export of a table without rates is."""
+    return format_ == "own_csv" and rows.total == 0
 
 
 class Reader(Protocol):
@@ -49,6 +55,9 @@ def read_rates(data: bytes, options: ImportOptions, progress: Progress | None = 
     """
     if len(data) > MAX_BYTES:
         raise BrokenRule.at("", f"The file has {len(data):,} bytes; at most {MAX_BYTES:,} can be read at once")
+    if options.mapping is not None and options.format not in {"auto", "flat"}:
+        told = f"A mapping is for a flat table, and the format asked for is {options.format}: leave out one of the two"
+        raise BrokenRule.at("mapping", told, "query")
     opened = _open(data, options)
     context = Context(options, opened.table)
     reader = _reader(opened, context)
@@ -79,6 +88,9 @@ def _open(data: bytes, options: ImportOptions) -> _Opened:
         return _open_json(data, encoding, options)
     if options.format == "rental_json":
         raise BrokenRule.at("", "The file is no JSON")
+    scalar = scalar_of(data)
+    if scalar is not None and options.format in {"auto", "flat"}:
+        raise BrokenRule.at("", f"The file is JSON, but {scalar}: a flat table is an array of objects")
     table = CsvTable(data, encoding, options.delimiter)
     return _Opened(_csv_format(table, options), table, options.mapping)
 
@@ -88,10 +100,16 @@ def _open_json(data: bytes, encoding: str, options: ImportOptions) -> _Opened:
     if members is None:
         if options.format == "rental_json":
             raise BrokenRule.at("", f"The file is an array, not an object with {rental_json.MEMBER!r}")
-        return _Opened("flat", JsonTable(data, encoding), options.mapping)
+        table = JsonTable(data, encoding)
+        if table.is_empty:
+            raise BrokenRule.at("", "The array is empty: there is nothing to read")
+        return _Opened("flat", table, options.mapping)
     if rental_json.MEMBER not in members or options.format == "flat" or options.mapping is not None:
         raise BrokenRule.at("", "The file is a JSON object; a flat table is an array of objects")
-    return _Opened("rental_json", JsonTable(data, encoding, rental_json.MEMBER), None)
+    offers = JsonTable(data, encoding, rental_json.MEMBER)
+    if not offers.is_empty:
+        offers.require(column for column in rental_json.REQUIRED if column != "provider" or options.provider is None)
+    return _Opened("rental_json", offers, None)
 
 
 def _csv_format(table: CsvTable, options: ImportOptions) -> KnownFormat:
@@ -142,7 +160,11 @@ def _counted(opened: _Opened, columns: Sequence[str], progress: Progress | None)
 
 def _outcome(opened: _Opened, reader: Reader, context: Context, collector: Collector) -> ImportOutcome:
     rows, rates = collector.row_counts(), collector.rate_counts()
-    refused = rows.rejected > 0 and context.options.on_error == "reject"
+    context.note("rows_over_lines", opened.table.spanning)
+    context.note("no_rate", int(not rates.total))
+    refused = (rows.rejected > 0 and context.options.on_error == "reject") or not (
+        rates.total or is_own_header(opened.format, rows)
+    )
     used = {column.casefold() for column in reader.columns}
     unused = [column for column in opened.table.columns if column.casefold() not in used]
     report = ImportReport(

@@ -3,7 +3,7 @@
 from service.prices.importers.schemas import Mapping
 
 MEMBER = "offers"
-COLUMNS = frozenset({"provider", "gpu", "usd_hr", "kind"})  # by which the file is known
+REQUIRED = ("provider", "gpu", "usd_hr", "kind")  # without which nothing can be read of it
 MAPPING = Mapping(
     columns={
         "provider": "provider",

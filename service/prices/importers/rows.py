@@ -35,6 +35,7 @@ class Table(Protocol):
     delimiter: str | None
     sample: str
     columns: tuple[str, ...]
+    spanning: int  # rows so far that go over more than one line of a CSV
 
     def rows(self, wanted: Sequence[str], *, strip: bool = True) -> Iterator[Row]:
         """Each row's line and the cells of the wanted columns in that order, without the spaces around them unless

@@ -18,7 +18,7 @@ Encoding = Literal["auto", "utf-8", "utf-16", "windows-1252"]
 DecimalMark = Literal["auto", "point", "comma"]
 Delimiter = Literal["auto", "comma", "semicolon", "tab", "pipe"]
 OnError = Literal["reject", "skip"]
-Matched = Literal["ambiguous", "unknown"]
+Matched = Literal["ambiguous", "unknown", "without_id"]
 
 _Cell = Annotated[str, Meta(max_length=500)]
 
@@ -65,6 +65,12 @@ class ImportOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     valid_from: Annotated[Day | None, Meta(description="First day of every rate, where the file does not say.")] = None
     valid_to: Annotated[Day | None, Meta(description="The day every rate ends, where the file does not say.")] = None
     seen_on: Annotated[Day | None, Meta(description="When the prices were read, where the file does not say.")] = None
+    as_of: Annotated[
+        Day | None,
+        Meta(
+            description="The day of the file: its `seen_on` if that is absent, but for our own, which stays as it is."
+        ),
+    ] = None
     free_is_real: Annotated[
         bool, Meta(description="An accelerator at 0 is free, and not one whose price is unknown.")
     ] = False
@@ -84,12 +90,18 @@ class RowFault(Struct, frozen=True):
 
 
 class UnmatchedName(Struct, frozen=True):
-    """An accelerator's name that fits several catalogue entries or none; its rates keep the name."""
+    """An accelerator's name by which its rates are kept: no catalogue id finds them."""
 
     name: str
-    matched: Annotated[Matched, Meta(description="Whether several entries fit or none.")]
+    matched: Annotated[
+        Matched,
+        Meta(
+            description="Whether several entries fit (`ambiguous`), none (`unknown`), or one whose id a row of our own "
+            "format does not give (`without_id`)."
+        ),
+    ]
     candidates: Annotated[
-        tuple[str, ...], Meta(description="The ids that fit if it is ambiguous, else the nearest, best first.")
+        tuple[str, ...], Meta(description="The ids that fit; the nearest, best first, where it is unknown.")
     ]
     rows: Annotated[int, Meta(description="Rows that carry the name.")]
 
@@ -131,7 +143,7 @@ class ImportReport(Struct, frozen=True):
     encoding: str
     delimiter: Annotated[str | None, Meta(description="Between the cells; null for JSON.")]
     decimal_mark: Literal["point", "comma"]
-    refused: Annotated[bool, Meta(description="That nothing is taken, for a row was rejected.")]
+    refused: Annotated[bool, Meta(description="That nothing is taken: a row was rejected, or no row gives a rate.")]
     rows: RowCounts
     rates: RateCounts
     skipped: tuple[RowFault, ...]

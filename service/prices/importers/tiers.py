@@ -70,7 +70,7 @@ class Tiers:
         amount = self._numbers.price(values.get(field, ""), field)
         if amount is None:
             raise Reject("missing", field, f"{field} is missing")
-        return as_money(amount)
+        return as_money(amount, field)
 
     def _bounds(self, values: Mapping[str, str]) -> tuple[float, float | None]:
         first = self._numbers.count(values.get("tier_from_gb", ""), "tier_from_gb") or 0.0

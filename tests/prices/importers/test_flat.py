@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from service.errors import BrokenRule
+from service.errors import BrokenRule, Fault
 from service.prices.importers.schemas import Mapping
 from service.prices.schemas import EgressRate, StorageRate
 from tests.prices.importers.samples import FLAT, codes, fault, flat, gpu_rates, notes, only, prices, read
@@ -63,7 +63,8 @@ def test_a_field_that_is_none_of_ours_is_named_with_those_that_are(part: str) ->
     }
     with pytest.raises(BrokenRule) as raised:
         flat("L4,acme,,spot,0.20,", mapping=Mapping(**given))  # type: ignore[arg-type]
-    assert raised.value.faults[0].pointer == f"/mapping/{part}/price_per_gpu"
+    assert raised.value.faults[0] == Fault("query", "mapping", raised.value.detail)
+    assert raised.value.detail.startswith(f"{part}: there is no field 'price_per_gpu'")
     assert "price_per_gpu_hour" in raised.value.detail
 
 
@@ -136,6 +137,56 @@ def test_counts_in_cores_are_turned_into_chips() -> None:
         (8, "2"),
         (8, "2"),
     ]
+
+
+def test_a_slice_of_one_chip_needs_no_count_and_prices_one_chip() -> None:
+    header = "accelerator,provider,instance_price_per_hour,price_per_gpu_hour"
+    outcome = read(f"{header}\ntpu-v6e-1,a,2.7,\ntpu-v6e-1,b,,2.7\ntpu-v6e-4,c,10.8,\n")
+    assert [(rate.gpu_count, str(rate.price_per_gpu_hour)) for rate in gpu_rates(outcome)] == [
+        (1, "2.7"),
+        (1, "2.7"),
+        (4, "2.7"),
+    ]
+    assert notes(outcome)["slices"] == 3
+
+
+@pytest.mark.parametrize("name", ["tpu-v7x", "tpu v9", "H100 SXM"])
+def test_cores_of_a_part_whose_cores_nobody_knows_are_rejected(name: str) -> None:
+    header = "accelerator,provider,instance_price_per_hour,gpu_count,count_unit"
+    assert fault(read(f"{header}\n{name},a,24.00,8,cores\n")) == ("unknown_unit", "count_unit")
+
+
+def test_a_count_beside_a_slice_that_may_be_its_chips_is_asked_for() -> None:
+    header = "accelerator,provider,instance_price_per_hour,gpu_count,count_unit"
+    for row in ("v5litepod-8,a,16,8,", "tpu-v4-16,a,16,8,", "tpu-v4-16,a,16,16,"):
+        assert fault(read(f"{header}\n{row}\n")) == ("two_meanings", "gpu_count")
+    outcome = read(f"{header}\nv5litepod-8,a,16,8,chips\nv5litepod-8,b,32,2,\ntpu-v4-16,c,16,16,cores\n")
+    assert [(rate.gpu_count, str(rate.price_per_gpu_hour)) for rate in gpu_rates(outcome)] == [
+        (8, "2"),
+        (16, "2"),
+        (8, "2"),
+    ]
+
+
+def test_a_part_of_three_figures_is_no_slice() -> None:
+    assert only(read("accelerator,provider,price_per_gpu_hour\nv100-32,a,1\n")).accelerator_name == "v100-32"
+
+
+def test_a_member_that_stands_twice_in_an_item_is_rejected() -> None:
+    once = r'{"gpu": "L4", "who": "a:b", "how": "spot", "n": 1, "usd" : 1, "w": {"usd": "\":", "x": 1}}'
+    twice = once.replace('"w"', '"usd"\n: 2, "w"')
+    text = f"[{twice}, {once}]"
+    mapping = Mapping(columns={name: column for name, column in FLAT.columns.items() if name != "region"})
+    outcome = read(text, mapping=mapping, on_error="skip")
+    assert fault(outcome) == ("named_twice", None)
+    assert "'usd' twice" in outcome.report.rejected[0].reason
+    assert prices(outcome) == ["1"]
+
+
+@pytest.mark.parametrize(("text", "says"), [("[]", "empty"), ("null", "null"), ("7", "an array of objects")])
+def test_json_without_a_table_is_called_what_it_is(text: str, says: str) -> None:
+    with pytest.raises(BrokenRule, match=says):
+        read(text)
 
 
 def test_the_mount_beside_a_name_may_tell_which_it_is() -> None:

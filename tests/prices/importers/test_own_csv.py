@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from service.money import Money
 from service.prices.importers.own_csv import COLUMNS, write_rates
+from service.prices.offers import encoded_rate
 from service.prices.rules import broken_rule
 from service.prices.schemas import EgressRate, GpuRate, Rate, StorageRate
-from tests.prices.importers.samples import codes, fault, read
+from tests.prices.importers.samples import assert_adds_up, codes, fault, read
 
 ACTIVE = ("=", "+", "-", "@", "\t", "\r")
 
@@ -95,7 +96,7 @@ def written(rates: list[Rate]) -> bytes:
     return b"".join(write_rates(rates))
 
 
-@given(st.lists(_rates, max_size=6))
+@given(st.lists(_rates, max_size=6, unique_by=encoded_rate))
 def test_what_is_written_is_read_back_exactly(rates: list[Rate]) -> None:
     outcome = read(written(rates))
     assert outcome.report.rejected == ()
@@ -174,9 +175,19 @@ def test_a_cell_that_cannot_be_is_rejected_with_its_field(cells: dict[str, str],
 
 def test_nothing_is_left_out_and_what_contradicts_is_flagged() -> None:
     dearer = msgspec.structs.replace(A_RATE, price_per_gpu_hour=Money("0.90"))
-    outcome = read(written([A_RATE, A_RATE, dearer]))
-    assert outcome.rates == [A_RATE, A_RATE, dearer]
-    assert codes(outcome) == [(4, "conflicting_price")]
+    outcome = read(written([A_RATE, dearer]))
+    assert outcome.rates == [A_RATE, dearer]
+    assert codes(outcome) == [(3, "conflicting_price")]
+
+
+def test_the_same_row_twice_is_one_rate_whatever_stands_between() -> None:
+    dearer = msgspec.structs.replace(A_RATE, price_per_gpu_hour=Money("0.90"))
+    outcome = read(written([A_RATE, dearer, A_RATE, dearer, msgspec.structs.replace(dearer, note="another")]))
+    assert [rate.note for rate in outcome.rates] == [None, None, "another"]
+    assert outcome.report.rates.total == 3
+    assert codes(outcome, "skipped") == [(4, "repeated"), (5, "repeated")]
+    assert codes(outcome) == [(3, "conflicting_price"), (6, "conflicting_price")]
+    assert_adds_up(outcome.report, 5)
 
 
 def test_an_id_that_the_catalogue_does_not_have_is_kept_and_reported() -> None:

@@ -1,6 +1,7 @@
 """The JSON of a price index: offers with a price per GPU, a word for how they are sold, and when they were read."""
 
 import datetime
+import json
 from decimal import Decimal
 
 import pytest
@@ -115,5 +116,15 @@ def test_what_is_no_such_json_is_refused_as_a_whole(text: str) -> None:
         read(text)
 
 
-def test_an_index_without_offers_is_a_file_without_rows() -> None:
-    assert read('{"offers": []}').report.rows.total == 0
+def test_an_index_without_offers_is_refused_and_says_that_it_has_none() -> None:
+    report = read('{"offers": []}').report
+    assert (report.rows.total, report.refused, [note.code for note in report.notes]) == (0, True, ["no_rate"])
+
+
+@pytest.mark.parametrize("member", ["provider", "gpu", "usd_hr", "kind"])
+def test_an_index_whose_members_are_called_otherwise_is_refused_by_name(member: str) -> None:
+    offer = {"provider": "acme", "gpu": "l4", "usd_hr": 0.5, "kind": "spot"}
+    renamed = {name if name != member else "renamed": value for name, value in offer.items()}
+    with pytest.raises(BrokenRule, match=f"No item has '{member}'"):
+        read(json.dumps({"offers": [renamed] * 2}))
+    assert read(json.dumps({"offers": [offer]})).report.rows.accepted == 1

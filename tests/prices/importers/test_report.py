@@ -9,7 +9,7 @@ from service.errors import BrokenRule
 from service.prices.importers import reading
 from service.prices.importers.plausible import band_of
 from service.prices.importers.schemas import MAX_BYTES, MAX_LISTED, ImportOptions
-from tests.prices.importers.samples import assert_adds_up, codes, flat, gpu_rates, only, prices, read
+from tests.prices.importers.samples import assert_adds_up, codes, flat, gpu_rates, notes, only, prices, read
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,25 @@ def test_the_same_rate_again_is_skipped_and_no_doubt() -> None:
     outcome = flat("L4,acme,north,on-demand,0.80,1", "nvidia l4,ACME,north,on-demand,0.8,1")
     assert codes(outcome, "skipped") == [(3, "repeated")]
     assert codes(outcome) == []
+
+
+def test_a_rate_with_a_price_replaces_one_without() -> None:
+    outcome = flat("thing,acme,north,on-demand,0,8", "thing,acme,north,on-demand,2.5,8", "L4,acme,,spot,1,1")
+    assert prices(outcome) == ["2.5", "1"]
+    assert codes(outcome, "skipped") == [(2, "no_price")]
+    assert (outcome.report.rates.unknown_price, notes(outcome)["unknown_replaced"]) == (0, 1)
+    assert (outcome.report.rows.unknown, outcome.report.unmatched[0].rows) == (1, 1)
+    assert_adds_up(outcome.report, 3)
+
+
+def test_a_row_whose_other_rate_stays_is_not_skipped() -> None:
+    header = "accelerator,provider,price_per_gpu_hour,spot_price_per_gpu_hour"
+    outcome = read(f"{header}\nL4,a,0,0.20\nL4,a,0.80,\n")
+    assert [(rate.purchase, str(rate.price_per_gpu_hour)) for rate in gpu_rates(outcome)] == [
+        ("on_demand", "0.80"),
+        ("spot", "0.20"),
+    ]
+    assert (outcome.report.rows.accepted, codes(outcome, "skipped")) == (2, [])
 
 
 def test_another_region_count_provider_or_way_to_buy_is_another_thing() -> None:

@@ -178,6 +178,27 @@ def test_a_region_in_quotes_tells_its_country() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "region", ["Wilmington, DE", "San Jose, CA", "Chicago, IL", "Atlanta, GA", "Denver, CO", "Winnipeg, MB"]
+)
+def test_a_state_or_a_province_is_no_country(region: str) -> None:
+    assert only(skypilot(f'a,L4,1,8,32,,0.44,,"{region}",')).country is None
+
+
+@pytest.mark.parametrize(("region", "country"), [("Oslo, NO", "NO"), ("Tel Aviv, IL, AS", "IL"), ("Oslo, XX", None)])
+def test_a_country_that_is_nothing_else_is_read(region: str, country: str | None) -> None:
+    assert only(skypilot(f'a,L4,1,8,32,,0.44,,"{region}",')).country == country
+
+
+def test_a_doubt_about_a_spot_price_names_its_column() -> None:
+    outcome = skypilot("a.1x,L4,1,8,32,,0.80,700,north-1,", "a.2x,L4,1,8,32,,700,0.20,north-1,")
+    assert [(doubt.line, doubt.code, doubt.column) for doubt in outcome.report.suspicious] == [
+        (2, "implausible_price", "SpotPrice"),
+        (2, "spot_above_on_demand", "SpotPrice"),
+        (3, "implausible_price", "Price"),
+    ]
+
+
 def test_columns_may_stand_in_any_order_with_others_between() -> None:
     outcome = read(
         "Region,Arch,Price,AcceleratorCount,SpotPrice,AcceleratorName\nnorth-1,x86,4.00,2,,L40S\n", provider="acme"

@@ -14,7 +14,9 @@ from tests.prices.importers.samples import (
     codes,
     fault,
     flat,
+    gpu_rates,
     lines,
+    notes,
     only,
     prices,
     read,
@@ -104,8 +106,29 @@ def test_lines_are_counted_as_an_editor_does() -> None:
 
 
 def test_a_quote_that_is_never_closed_is_an_error_of_ours() -> None:
-    with pytest.raises(BrokenRule, match="is a quote not closed"):
-        flat('L4,"' + "a" * 200_000)
+    rows = [f"L4,a{number},,spot,1,1,{number}" for number in range(1000)]
+    rows[10] += '"27 inch'  # an inch behind a number is a part of the text
+    assert flat(*rows, header=f"{FLAT_HEADER},remark").report.rows.accepted == 1000
+    rows[10] = 'L4,a10,,spot,1,1,"27 inch'
+    with pytest.raises(BrokenRule, match=r"begins in line 12 cannot be read.*is a quote not closed") as raised:
+        flat(*rows, header=f"{FLAT_HEADER},remark")
+    assert raised.value.faults[0].pointer == "/12"
+
+
+def test_so_is_one_that_a_later_quote_closes() -> None:
+    rows = ["L4,a,,spot,1,1,x", 'L4,b,,spot,1,1,"27 inch', "L4,c,,spot,1,1,y", 'L4,d,,spot,1,1,"30 inch"']
+    with pytest.raises(BrokenRule, match="begins in line 3"):
+        flat(*rows, header=f"{FLAT_HEADER},remark")
+
+
+def test_rows_that_go_over_lines_are_counted_for_a_quote_may_be_too_many() -> None:
+    outcome = flat('L4,a,,spot,1,1,"27 inch', 'L4,b,,spot,1,1,30"', "L4,c,,spot,1,1,x", header=f"{FLAT_HEADER},remark")
+    assert (outcome.report.rows.total, notes(outcome)["rows_over_lines"]) == (2, 1)
+
+
+def test_quotes_within_a_text_and_doubled_ones_are_read() -> None:
+    outcome = flat('L4,5" disk,,spot,1,1', 'L4,"5"" disk, new",,spot,1,1')
+    assert [rate.provider for rate in gpu_rates(outcome)] == ['5" disk', '5" disk, new']
 
 
 @pytest.mark.parametrize(
@@ -145,6 +168,29 @@ def test_a_number_that_may_be_two_is_rejected_until_the_mark_is_said() -> None:
     outcome = read(lines(header, rows), mapping=FLAT, decimal_mark="comma")
     assert prices(outcome) == ["2.50", "1234"]
     assert outcome.report.decimal_mark == "comma"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_what_may_be_thousands_is_no_evidence_of_a_decimal_comma(delimiter: str) -> None:
+    header = "accelerator,provider,gpu_count,instance_price_per_hour".replace(",", delimiter)
+    rows = [f"L4{delimiter}a{delimiter}512{delimiter}1,234", f"L4{delimiter}b{delimiter}8{delimiter}98.50"]
+    outcome = read(lines(header, rows), on_error="skip")
+    assert outcome.report.decimal_mark == "point"
+    assert fault(outcome) == ("two_meanings", "instance_price_per_hour")
+    assert prices(read(lines(header, rows), decimal_mark="point")) == ["2.410156", "12.3125"]
+
+
+def test_a_column_that_nobody_reads_does_not_change_the_decimal_mark() -> None:
+    outcome = read("accelerator;provider;price_per_gpu_hour;ram\nL4;a;98.50;2,048\n")
+    assert (outcome.report.decimal_mark, prices(outcome)) == ("point", ["98.50"])
+
+
+def test_after_a_decimal_comma_was_found_what_may_be_thousands_is_asked_for_all_the_same() -> None:
+    header, rows = FLAT_HEADER.replace(",", ";"), ["L4;a;;spot;98,50;1", "L4;b;;spot;1,234;1", "L4;c;;spot;0,234;1"]
+    outcome = read(lines(header, rows), mapping=FLAT, on_error="skip")
+    assert fault(outcome) == ("two_meanings", "price_per_gpu_hour")
+    assert prices(outcome) == ["98.50", "0.234"]
+    assert prices(read(lines(header, rows), mapping=FLAT, decimal_mark="comma")) == ["98.50", "1.234", "0.234"]
 
 
 @pytest.mark.parametrize("text", ["", "NaN", "n/a", "null", "None"])
