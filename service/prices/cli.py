@@ -11,11 +11,11 @@ from service.access.cli import at_terminal
 from service.access.store import get_project
 from service.errors import NotFound, StartupError
 from service.http.conditional import Preconditions
-from service.http.diagnosis import allowed_values
 from service.http.text import canonical_name
 from service.prices import operations, rate_store, store
 from service.prices.importers import read_rates
 from service.prices.importers import schemas as files
+from service.prices.importers.fields import words_of
 from service.prices.importers.own_csv import write_rates
 from service.prices.importers.schemas import ImportOptions, ImportReport, RowFault
 from service.prices.offers import decode_rate
@@ -56,8 +56,6 @@ def read_import(path: str, mapping: str | None, given: Mapping[str, Any]) -> Imp
     wanted = {name: told.pop(name, None) for name in ("table", "project", "create", "dry_run")}
     if mapping is not None:
         told["mapping"] = _mapping(mapping)
-    if "as_of" in told:
-        told.setdefault("seen_on", told["as_of"])
     beside: dict[str, Any] = {
         name: told[name] for name in ("author", "note", "source", "licence", "as_of") if name in told
     }
@@ -104,6 +102,8 @@ async def run_import(database_url: str, asked: Import, progress: Progress | None
             revision, created = await operations.store_content(
                 connection, actor, asked.table, asked.beside, content, _NO_PRECONDITIONS
             )
+            if created and not content.rates:
+                raise operations.without_rates(outcome.report)
         return ImportAnswer(created, False, revision, outcome.report)
     finally:
         await engine.dispose()
@@ -153,7 +153,10 @@ def answer_text(answer: ImportAnswer) -> str:
 
 
 def _verdict(answer: ImportAnswer) -> str:
-    if answer.report.refused:
+    report = answer.report
+    if report.refused and not report.rates.total:
+        return "Nothing is stored: no row gives a rate, and a file never empties a table."
+    if report.refused:
         return "Nothing is stored: rows were rejected. Mend them, or leave them out with --on-error=skip."
     if answer.dry_run:
         return "Nothing is stored: this was a dry run."
@@ -203,6 +206,19 @@ def _converted(given: dict[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        field = str(error).rpartition(" - at `$.")[2].rstrip("`")
-        told = allowed_values(error, kind, field)
-        raise StartupError(f"--{field.replace('_', '-')}: {told}.") from None
+        what, _, where = str(error).rpartition(" - at `$.")
+        name = where.rstrip("`")
+        raise StartupError(f"--{name.replace('_', '-')}: {what}{_allowed(kind, name, given.get(name))}.") from None
+
+
+def _allowed(kind: type[Any], name: str, value: object) -> str:
+    """What an option may say instead, where that is a list of words."""
+    part = next((part for part in msgspec.structs.fields(kind) if part.name == name), None)
+    words = () if part is None else words_of(part.type)
+    if isinstance(value, str):
+        for spelling in (value.upper(), value.lower()):
+            if spelling in words:
+                return f"; write it {spelling}"
+    if part is not None and len(words) > _MAX_PRINTED:
+        return f"; it is one of {len(words)}, such as {part.default}"
+    return f"; it is one of {', '.join(words)}" if words else ""

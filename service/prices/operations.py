@@ -1,7 +1,8 @@
 """What is decided about price tables: is a new revision one, what does a file bring, which rate answers."""
 
 import datetime
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote
@@ -17,13 +18,14 @@ from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.text import name_key
 from service.prices import revision_store, store
+from service.prices.importers.names import another_id
 from service.prices.importers.reading import read_rates
-from service.prices.importers.schemas import ImportOptions, ImportOutcome
+from service.prices.importers.schemas import ImportOptions, ImportOutcome, ImportReport, RowFault
 from service.prices.lookup import Question, age_days, choose, doubts
 from service.prices.offers import content_hash, decode_rate, in_order
 from service.prices.rate_store import insert_rates, read_bodies
 from service.prices.rules import broken_rule
-from service.prices.schemas import Rate
+from service.prices.schemas import GpuRate, Rate
 from service.prices.snapshots import Snapshots
 from service.prices.table_schemas import ChoiceQuery, ImportAnswer, RateChoice, Revision, RevisionWrite
 from service.storage.audit import Actor
@@ -35,6 +37,7 @@ _MAX_FAULTS = 20
 # Who changes the table that comes with the release.
 _RELEASE = Actor(store.RELEASED_PROJECT_ID, None, "the release", None)
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Prices(Doors, frozen=True):
@@ -70,7 +73,7 @@ async def write_revision(
 ) -> Answer:
     """A new revision of these rates; 200 with the newest one where nothing is different."""
     store.refuse_released(name)
-    _check(write.rates)
+    await aside(_check, write.rates)
 
     async def prepare() -> Content:
         return await aside(content_of, write.rates)
@@ -92,7 +95,7 @@ async def import_file(prices: Prices, asked: FileImport) -> Answer:
     else:
         async with prices.turns.taken(asked.once.project_id, asked.once.key):
             answer = await prices.apart.run(_import_there, prices.database_url, asked)
-    await prices.snapshots.refresh()
+    await _bring_up_to_date(prices)
     return answer
 
 
@@ -229,8 +232,16 @@ async def _act_once(
 ) -> Answer:
     """`act_once`, and what is in memory brought up to date."""
     answer = await act_once(prices, once, prepare, effect)
-    await prices.snapshots.refresh()
+    await _bring_up_to_date(prices)
     return answer
+
+
+async def _bring_up_to_date(prices: Prices) -> None:
+    """What is in memory after a write, which stands whether or not this succeeds: whoever watches tries again."""
+    try:
+        await prices.snapshots.refresh()
+    except Exception as error:  # noqa: BLE001  # whatever it is, what was written is written
+        _log.warning("price tables cannot be read after a write, and may be out of date: %r", error)
 
 
 async def _import_here(doors: Doors, asked: FileImport) -> Answer:
@@ -242,6 +253,8 @@ async def _import_here(doors: Doors, asked: FileImport) -> Answer:
         revision, created = await store_content(
             connection, asked.actor, asked.name, asked.write, content, asked.preconditions
         )
+        if created and not content.rates:
+            raise without_rates(outcome.report)
         return _answer(created, revision, encoded(ImportAnswer(created, False, revision, outcome.report)))
 
     return await act_once(doors, asked.once, prepare, effect)
@@ -273,22 +286,37 @@ async def _report_there(body: bytes, options: ImportOptions) -> Answer:
 
 def _read_file(body: bytes, options: ImportOptions) -> tuple[ImportOutcome, Content]:
     outcome = read_rates(body, options)
-    if outcome.report.refused:
-        rejected = outcome.report.rejected
-        faults = tuple(Fault("body", f"/{row.line}", row.reason) for row in rejected[:_MAX_FAULTS])
+    report = outcome.report
+    if report.refused and report.rows.rejected and options.on_error == "reject":
         raise BrokenRule(
-            f"{outcome.report.rows.rejected} of {outcome.report.rows.total} rows cannot be read, and nothing was "
+            f"{report.rows.rejected} of {report.rows.total} rows cannot be read, and nothing was "
             "taken: mend them, or leave them out with on_error=skip; dry_run=true shows the whole report.",
-            faults,
+            _faults(report.rejected),
         )
+    if report.refused:
+        raise without_rates(report)
     return outcome, content_of(outcome.rates)
+
+
+def without_rates(report: ImportReport) -> BrokenRule:
+    """Why a file that gives no rate is refused: it would empty a table, which nobody does with a file."""
+    faults = _faults(sorted((*report.rejected, *report.skipped), key=lambda row: row.line))
+    told = f"No row gives a rate: of {report.rows.total} none was accepted, and nothing was taken"
+    return BrokenRule(
+        f"{told}. A table is emptied by a revision with an empty list of rates.",
+        faults or (Fault("body", "", "The file has no rows"),),
+    )
+
+
+def _faults(rows: Sequence[RowFault]) -> tuple[Fault, ...]:
+    return tuple(Fault("body", f"/{row.line}", row.reason) for row in rows[:_MAX_FAULTS])
 
 
 def _check(rates: tuple[Rate, ...]) -> None:
     """What the schema could not say of each rate."""
     faults = []
     for place, rate in enumerate(rates):
-        broken = broken_rule(rate)
+        broken = broken_rule(rate) or _broken_name(rate)
         if broken is not None:
             field, message = broken
             faults.append(Fault("body", f"/rates/{place}/{field}", message))
@@ -296,6 +324,14 @@ def _check(rates: tuple[Rate, ...]) -> None:
             break
     if faults:
         raise BrokenRule(faults[0].message + ".", tuple(faults))
+
+
+def _broken_name(rate: Rate) -> tuple[str, str] | None:
+    """An id must be the catalogue's own, or nobody finds the rate; one that nobody knows stays."""
+    if not isinstance(rate, GpuRate) or rate.accelerator_id is None:
+        return None
+    told = another_id(rate.accelerator_id)
+    return None if told is None else ("accelerator_id", told)
 
 
 def _answer(created: bool, revision: Revision, body: bytes) -> Answer:

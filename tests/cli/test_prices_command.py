@@ -98,9 +98,34 @@ def test_a_dry_run_stores_nothing_and_needs_no_database(offers: str, monkeypatch
     assert prices("import", offers, "--dry-run").stdout.endswith("this was a dry run.\n")
 
 
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_file_without_a_rate_fails_and_the_report_says_why(
+    database: str, offers: str, tmp_path: Path, dry: list[str]
+) -> None:
+    prices("import", offers, "--table=market", "--create")
+    empty = _file(tmp_path / "empty.csv", "accelerator,provider,price_per_gpu_hour\n,acme,1\n")
+    printed = prices("import", empty, "--table=market", *dry)
+    assert printed.exit_code == 1
+    assert "The row has no accelerator" in printed.stdout
+    assert printed.stdout.endswith("Nothing is stored: no row gives a rate, and a file never empties a table.\n")
+    header = _file(tmp_path / "header.csv", ",".join(COLUMNS) + "\n")
+    if not dry:
+        assert prices("import", header, "--table=market").exit_code == 1
+    assert prices("import", offers, "--table=market").stdout.endswith(
+        "Nothing is new: revision 1 of market has these rates.\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (
+            ["{offers}", "--dry-run", "--on-error=foo"],
+            "--on-error: Invalid enum value 'foo'; it is one of reject, skip.",
+        ),
+        (["{offers}", "--dry-run", "--currency=eur"], "--currency: Invalid enum value 'eur'; write it EUR."),
+        (["{offers}", "--dry-run", "--currency=money"], "such as USD."),
+        (["{offers}", "--dry-run", "--format=own_csv", "--mapping={mapping}"], "A mapping is for a flat table"),
         (["nowhere.csv", "--dry-run"], "Cannot read nowhere.csv"),
         (["{offers}"], "--table"),
         (["{offers}", "--table=market"], "No price table is called 'market'"),
@@ -116,9 +141,11 @@ def test_a_dry_run_stores_nothing_and_needs_no_database(offers: str, monkeypatch
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
-    database: str, offers: str, table: str, arguments: list[str], says: str
+    database: str, offers: str, table: str, mapping: str, arguments: list[str], says: str
 ) -> None:
-    printed = prices("import", *(argument.format(offers=offers, table=table) for argument in arguments))
+    printed = prices(
+        "import", *(argument.format(offers=offers, table=table, mapping=mapping) for argument in arguments)
+    )
     assert printed.exit_code == 1
     assert printed.stdout == ""
     assert printed.stderr.startswith("traincost: ")
