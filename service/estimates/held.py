@@ -37,7 +37,8 @@ class Held(Protocol):
 class Tables(Protocol):
     """The price tables as an estimate sees them: whatever is in memory, without asking anybody."""
 
-    def find(self, name: str, revision: int | None = None) -> Held | None: ...
+    def find(self, name: str, revision: int | None = None) -> Held | None:
+        """None where there is none; BrokenRule where it is there and cannot be read."""
 
 
 class Conversion:
@@ -96,10 +97,13 @@ def held_revision(tables: Tables | None, name: str, revision: int | UnsetType, a
     """A revision, by default the newest; BrokenRule where there is none."""
     if tables is None:
         raise BrokenRule.at(f"{at}/table", "There are no price tables here: ask the service, or give the price itself")
-    held = tables.find(name, None if revision is UNSET else revision)
+    try:
+        held = tables.find(name, None if revision is UNSET else revision)
+        newest = None if held is not None or revision is UNSET else tables.find(name)
+    except BrokenRule as error:
+        raise error.placed(f"{at}/table") from None
     if held is not None:
         return held
-    newest = None if revision is UNSET else tables.find(name)
     if newest is None:
         raise BrokenRule.at(f"{at}/table", f"No price table with rates is called {name!r} (GET /v1/price-tables)")
     told = f"Price table {newest.table!r} has no revision {revision}: its newest is {newest.revision}"

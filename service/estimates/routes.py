@@ -1,7 +1,6 @@
 """GET and POST /v1/estimates: what a run will cost and when it will end."""
 
 import asyncio
-from contextlib import suppress
 from typing import Annotated, Any
 
 from litestar import Request, Router, get, post
@@ -11,7 +10,7 @@ from litestar.params import JSONBody
 from litestar.types import Scope
 from msgspec import Meta, Struct
 
-from service.errors import NotFound
+from service.errors import BrokenRule, NotFound
 from service.estimates.examples import EXAMPLES
 from service.estimates.held import Held, Tables
 from service.estimates.operations import classic_estimate, estimate, reads_tables, takes_long
@@ -53,21 +52,28 @@ class EstimateQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class Read(Struct, frozen=True):
     """The revisions that one request reads: whatever else is read meanwhile, these stay."""
 
-    revisions: dict[tuple[str, int | None], Held]
+    revisions: dict[tuple[str, int | None], Held | BrokenRule]
 
     def find(self, name: str, revision: int | None = None) -> Held | None:
-        """One of them; None where it does not exist."""
-        return self.revisions.get((name, revision))
+        """One of them; None where it does not exist, BrokenRule where it cannot be read."""
+        found = self.revisions.get((name, revision))
+        if isinstance(found, BrokenRule):
+            raise found
+        return found
 
 
 async def held_tables(tables: ProjectTables, request: EstimateRequest) -> Tables:
     """All that the request reads, in memory; what does not exist is told by the estimate."""
-    found: dict[tuple[str, int | None], Held] = {}
+    found: dict[tuple[str, int | None], Held | BrokenRule] = {}
     for name, revision in tables_of(request) if reads_tables(request) else ():
         for wanted in (revision, None):  # the newest is named where the one that is asked for is not there
-            with suppress(NotFound):
+            try:
                 found[name, wanted] = await tables.get(name, wanted)
-                break
+            except NotFound:
+                continue
+            except BrokenRule as error:
+                found[name, wanted] = error
+            break
     return Read(found)
 
 

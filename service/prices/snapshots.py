@@ -9,10 +9,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
 from msgspec import Struct
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.aside import aside
-from service.errors import NotFound
+from service.errors import BrokenRule, NotFound
 from service.http.text import name_key
 from service.prices import revision_store, store
 from service.prices.lookup import RateIndex
@@ -27,6 +28,16 @@ MAX_OLDER = 8  # older revisions that were asked for lately
 Connected = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 _log = logging.getLogger(__name__)
+
+
+class UnreadableRevision(BrokenRule):
+    """What is stored of a revision cannot be read: another one must take its place."""
+
+    def __init__(self, revision: Revision) -> None:
+        super().__init__(
+            f"Revision {revision.number} of price table {revision.table!r} cannot be read from the database, which the "
+            "log tells more of. Import its prices again, or name another revision."
+        )
 
 
 class Snapshot(Struct, frozen=True):
@@ -51,6 +62,10 @@ class Snapshots:
         self._older: dict[int, Snapshot] = {}
         # Which of `_older` each is, until anything changes: names are used again.
         self._numbered: dict[tuple[int, str, int], int] = {}
+        # Which table each of `_latest` is of, and the newest revisions that cannot be read: no number of tries helps.
+        self._table_ids: dict[tuple[int, str], int] = {}
+        self._unreadable: dict[tuple[int, str], Revision] = {}
+        self._told: set[int] = set()
         self._changes = -1  # what `count_changes` said when `_latest` was made
         self._refreshing = asyncio.Lock()
         self._watched = False
@@ -60,13 +75,21 @@ class Snapshots:
         return self
 
     def find(self, project_id: int, name: str, revision: int | None = None) -> Snapshot | None:
-        """The newest revision of a table, or one of this number if it is in memory; None otherwise. No database."""
+        """The newest revision of a table, or one of this number if it is in memory; None otherwise. No database.
+
+        If the newest cannot be read it is what was held before, and UnreadableRevision where nothing was.
+        """
         key = name_key(name)
-        latest = self._latest.get((store.owner_of(project_id, key), key))
-        if latest is None or revision in (None, latest.revision):
-            return latest
         owner = store.owner_of(project_id, key)
-        return self._older.get(self._numbered.get((owner, key, revision or 0), 0))
+        latest = self._latest.get((owner, key))
+        if latest is not None and revision in (None, latest.revision):
+            return latest
+        if revision is not None:
+            return self._older.get(self._numbered.get((owner, key, revision), 0))
+        unreadable = self._unreadable.get((owner, key))
+        if unreadable is not None:
+            raise UnreadableRevision(unreadable)
+        return None
 
     def of(self, project_id: int) -> "ProjectTables":
         """The tables as one project sees them."""
@@ -78,9 +101,10 @@ class Snapshots:
 
     async def get(self, project_id: int, name: str, revision: int | None = None) -> Snapshot:
         """The same, read from the database where it is not in memory, or where nobody keeps it up to date; NotFound."""
-        found = self.find(project_id, name, revision)
-        if found is not None and (self._watched or revision is not None):
-            return found
+        if self._watched or revision is not None:
+            found = self.find(project_id, name, revision)
+            if found is not None:
+                return found
         await self.refresh()
         found = self.find(project_id, name, revision)
         if found is not None:
@@ -104,22 +128,32 @@ class Snapshots:
             return await self._read_older(connection, project_id, older)
 
     async def refresh(self) -> None:
-        """Bring what is held up to what the database says now; one small statement if nothing has changed."""
+        """Bring what is held up to what the database says now; one small statement if nothing has changed.
+
+        A table that cannot be read keeps what is held of it, and holds up no other.
+        """
         async with self._refreshing, self._connected() as connection:
             changes = await store.count_changes(connection)
             if changes == self._changes:
                 return
             latest: dict[tuple[int, str], Snapshot] = {}
-            for head in await store.list_heads(connection):
+            unreadable: dict[tuple[int, str], Revision] = {}
+            heads = await store.list_heads(connection)
+            for head in heads:
                 revision = await revision_store.find_latest(connection, head.id)
-                if revision is not None:
-                    place = (head.project_id, head.key)
-                    known = self._latest.get(place)
-                    is_known = known is not None and known.revision_id == revision.id
-                    latest[place] = (
-                        known if known and is_known else await read_snapshot(connection, head.project_id, revision)
-                    )
-            self._latest = latest
+                if revision is None:
+                    continue
+                place = (head.project_id, head.key)
+                known = self._latest.get(place) if self._table_ids.get(place) == head.id else None
+                if known is None or known.revision_id != revision.id:
+                    try:
+                        known = await self._read(connection, head.project_id, revision)
+                    except UnreadableRevision:
+                        unreadable[place] = revision
+                if known is not None:
+                    latest[place] = known
+            self._latest, self._unreadable = latest, unreadable
+            self._table_ids = {(head.project_id, head.key): head.id for head in heads}
             self._numbered = {}
             self._changes = changes
 
@@ -153,9 +187,24 @@ class Snapshots:
             else:
                 self._watched = True
 
+    async def _read(self, connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
+        """A revision from the database; UnreadableRevision, which is logged once."""
+        try:
+            return await read_snapshot(connection, project_id, revision)
+        except (SQLAlchemyError, OSError):  # the database does not answer, and may do so later
+            raise
+        except Exception as error:
+            if revision.id not in self._told:
+                self._told.add(revision.id)
+                _log.exception(
+                    "price revision %d, number %d of %r in project %d, cannot be read; other tables can",
+                    *(revision.id, revision.number, revision.table, project_id),
+                )
+            raise UnreadableRevision(revision) from error
+
     async def _read_older(self, connection: AsyncConnection, project_id: int, revision: Revision) -> Snapshot:
         owner = _owner(project_id, revision.table)
-        known = self._older.pop(revision.id, None) or await read_snapshot(connection, owner, revision)
+        known = self._older.pop(revision.id, None) or await self._read(connection, owner, revision)
         self._older[revision.id] = known
         while len(self._older) > MAX_OLDER:
             del self._older[next(iter(self._older))]
