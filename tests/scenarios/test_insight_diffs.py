@@ -89,13 +89,111 @@ async def test_two_currencies_are_compared_at_the_rates_that_are_stated(stored_a
     await put(stored_api, "euros", a_run(price=euros))
     stated = {"currency": "USD", "as_of": "2027-01-04", "rates": {"EUR": "1.25"}, "source": "treasury"}
     found = await diff(stored_api, {"name": "dollars"}, {"name": "euros", "rates": stated})
-    assert (found["difference"], by_field(found)) == ("400.00", {"/price/currency": Decimal("400.00")})
+    assert (found["difference"], by_field(found)) == (
+        "400.00",
+        {"/price/amount": Decimal("400.00"), "/price/currency": Decimal("0.00")},
+    )
     later = {**stated, "rates": {"EUR": "1.50"}}
     moved = await diff(stored_api, {"name": "euros", "rates": stated}, {"name": "euros", "rates": later})
     assert by_field(moved) == {"currency": Decimal("400.00")}
     bare = await diff(stored_api, {"name": "dollars"}, {"name": "euros"})
     assert bare["effects"] is None
     assert [note["code"] for note in bare["notes"]] == ["currencies-differ"]
+
+
+RATES = {"currency": "USD", "as_of": "2027-01-04", "rates": {"EUR": "1.08", "JPY": "0.0067"}, "source": "treasury"}
+
+
+async def test_a_price_in_yen_is_an_input_at_what_it_is_worth(stored_api: httpx.AsyncClient) -> None:
+    # 100,000 GPU-hours at $2.00, and at 300 yen, which are $2.01; storage of $100 is 100 yen later, which are 67 cents.
+    storage = {"kind": "fixed", "amount": "100"}
+    await put(stored_api, "dollars", a_run(hours=12500, storage=storage))
+    yen = {"kind": "hourly", "amount": "300", "currency": "JPY"}
+    await put(stored_api, "yen", a_run(hours=12500, price=yen, storage=storage))
+    found = await diff(stored_api, {"name": "dollars"}, {"name": "yen", "rates": RATES})
+    assert found["difference"] == "900.67"
+    assert by_field(found) == {
+        "/price/amount": Decimal("1000.00"),
+        "/storage/amount": Decimal("-99.33"),
+        "/price/currency": Decimal("0.00"),
+    }
+    assert [effect["kind"] for effect in found["effects"]] == ["input", "input", "currency"]
+    back = await diff(stored_api, {"name": "yen"}, {"name": "dollars", "rates": RATES})
+    assert sum(by_field(back).values()) == Decimal("-900.67")
+    assert abs(Decimal(back["by_kind"]["currency"])) <= Decimal("0.01")  # yen have no cents
+
+
+async def test_what_the_rates_moved_is_apart_from_what_the_price_did(stored_api: httpx.AsyncClient) -> None:
+    await put(stored_api, "dollars", a_run(amount="2.00"))
+    await put(stored_api, "euros", a_run(price={"kind": "hourly", "amount": "1.80", "currency": "EUR"}))
+    later = {**RATES, "rates": {"EUR": "1.20"}}
+    found = await diff(stored_api, {"name": "dollars", "rates": RATES}, {"name": "euros", "rates": later})
+    # 1.80 euros were $1.944 and are $2.16.
+    assert by_field(found) == {
+        "/price/amount": Decimal("-44.80"),
+        "/price/currency": Decimal("0.00"),
+        "currency": Decimal("172.80"),
+    }
+    assert found["by_kind"] == {
+        "input": "-44.80",
+        "price": "0.00",
+        "model": "0.00",
+        "currency": "172.80",
+        "joint": "0.00",
+    }
+
+
+async def test_default_amounts_are_in_the_currency_of_the_price_too(stored_api: httpx.AsyncClient) -> None:
+    await put(stored_api, "dollars", {})
+    await put(stored_api, "euros", {"price": {"kind": "hourly", "amount": "2.50", "currency": "EUR"}})
+    found = await diff(stored_api, {"name": "dollars"}, {"name": "euros", "rates": RATES})
+    assert by_field(found)["/storage/amount"] == Decimal("16.00")  # 200 euros, and not 200 dollars
+    assert found["by_kind"]["currency"] == "0.00"
+
+
+EXCHANGE = {"from_currency": "USD", "to_currency": "EUR", "rate": "0.90", "as_of": "2027-01-04"}
+
+
+async def test_an_exchange_that_only_one_side_has_is_an_effect_of_the_currency(stored_api: httpx.AsyncClient) -> None:
+    await price(stored_api, "2.00")
+    storage = {"kind": "fixed", "amount": "100"}
+    await put(stored_api, "dollars", a_run(price=FROM_TABLE, storage=storage))
+    await put(stored_api, "euros", a_run(price=FROM_TABLE, storage=storage, exchange=EXCHANGE))
+    found = await diff(stored_api, {"name": "dollars"}, {"name": "euros", "rates": RATES})
+    # The table's $1,600 became 1,440 euros, which are $1,555.20; 100 euros of storage are $108.
+    assert by_field(found) == {"/storage/amount": Decimal("8.00"), "/exchange": Decimal("-44.80")}
+    assert [effect["kind"] for effect in found["effects"]] == ["input", "currency"]
+
+
+async def test_the_exchange_of_one_side_is_a_rate_for_both(stored_api: httpx.AsyncClient) -> None:
+    await price(stored_api, "2.00")
+    storage = {"kind": "fixed", "amount": "100"}
+    euros = {"kind": "hourly", "amount": "1.50", "currency": "EUR"}
+    await put(stored_api, "typed", a_run(price=euros, storage=storage))
+    await put(stored_api, "read", a_run(price=FROM_TABLE, storage=storage, exchange=EXCHANGE))
+    found = await diff(stored_api, {"name": "typed"}, {"name": "read"})
+    assert by_field(found) == {"/price": Decimal("240.00"), "price": Decimal("0.00"), "/exchange": Decimal("0.00")}
+    back = await diff(stored_api, {"name": "read"}, {"name": "typed"})
+    assert by_field(back) == {"/price": Decimal("-240.00"), "price": Decimal("0.00"), "/exchange": Decimal("0.00")}
+
+
+async def test_tiers_that_need_an_exchange_do_not_wait_for_it(stored_api: httpx.AsyncClient) -> None:
+    storage = {"kind": "storage", "storage_class": "object_storage", "price_per_gb_month": "0.1"}
+    tier = {**storage, "provider": "aws", "source": "a test", "tier_from_gb": 0}
+    await stored_api.put(TABLE, json={"currency": "USD"})
+    assert (await stored_api.post(f"{TABLE}/revisions", json={"rates": [tier]})).status_code == 201
+    euros = {"kind": "hourly", "amount": "1", "currency": "EUR"}
+    typed = {"kind": "metered", "dataset_gb": 1000, "price_per_gb_month": "0.08"}
+    read = {"kind": "metered", "dataset_gb": 1000, "from_table": {"table": "ours", "provider": "aws"}}
+    await put(stored_api, "typed", a_run(hours=730, price=euros, storage=typed))
+    await put(stored_api, "read", a_run(hours=730, gpu_count=16, price=euros, storage=read, exchange=EXCHANGE))
+    found = await diff(stored_api, {"name": "typed"}, {"name": "read"})
+    assert by_field(found) == {
+        "/cluster/gpu_count": Decimal("5840.00"),
+        "/storage/from_table,/storage/price_per_gb_month": Decimal("10.00"),
+        "price": Decimal("0.00"),
+        "/exchange": Decimal("0.00"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,20 +219,35 @@ async def test_what_is_not_there_is_named(stored_api: httpx.AsyncClient) -> None
 
 
 def an_edit(random_: random.Random) -> dict[str, Any]:
-    """Any request: sections by chance, each with figures by chance."""
+    """Any request: sections by chance, each with figures and a currency by chance."""
+    currency = random_.choice(["USD", "EUR", "JPY"])
+    factor = {"USD": 1, "EUR": 0.93, "JPY": 149}[currency]
     kinds: list[dict[str, Any]] = [
         FROM_TABLE,
         {**FROM_TABLE, "revision": random_.choice([1, 2])},
         {**FROM_TABLE, "discount_percent": random_.choice([5, 12.5]), "tax_percent": 19},
-        {"kind": "hourly", "amount": f"{random_.uniform(1, 4):.3f}"},
-        {"kind": "commitment", "amount": "1.95", "gpu_count": 16, "term_hours": 300, "overflow_amount": "3.33"},
+        {"kind": "hourly", "amount": f"{factor * random_.uniform(1, 4):.3f}", "currency": currency},
+        {
+            "kind": "commitment",
+            "amount": f"{factor * 1.95:.4f}",
+            "gpu_count": 16,
+            "term_hours": 300,
+            "overflow_amount": f"{factor * 3.33:.2f}",
+            "currency": currency,
+        },
     ]
     request: dict[str, Any] = a_run(hours=random_.choice([33.3, 100, 720]), gpu_count=random_.choice([8, 64, 100]))
     request["price"] = random_.choice(kinds)
+    if request["price"]["kind"] == "table" and currency != "USD":
+        rate = f"{factor * random_.choice([0.98, 1.02]):.4f}"
+        request["exchange"] = {**EXCHANGE, "to_currency": currency, "rate": rate}
+    if random_.random() < 0.3:
+        del request["storage"]  # the default, which is 200 of whatever currency
     if random_.random() < 0.5:
         request["rework"] = {"kind": "buffer", "rework_percent": random_.choice([7, 15.5])}
     if random_.random() < 0.3:
-        request["rework"] = {"kind": "failures", "preset": random_.choice(["no_spares", "mature_large"])}
+        preset = random_.choice(["no_spares", "hyperscale_automated", "on_call"])
+        request["rework"] = {"kind": "failures", "preset": preset}
     if random_.random() < 0.4:
         request["storage"] = {"kind": "metered", "price_per_gb_month": "0.023", "dataset_gb": random_.randint(1, 9999)}
     if random_.random() < 0.4:
@@ -151,26 +264,30 @@ async def test_effects_of_any_edits_add_up_to_the_difference(stored_api: httpx.A
     random_ = random.Random(seed)
     await price(stored_api, "2.123")
     await price(stored_api, f"{random_.uniform(2.2, 4):.3f}")
-    numbers: list[int] = []
-    while len(numbers) < 5:
+    edits: dict[int, dict[str, Any]] = {}
+    while len(edits) < 5:
         edit = an_edit(random_)
         known = await stored_api.get("/v1/scenarios/any")
         headers = {"If-Match": known.headers["etag"]} if known.status_code == 200 else {}
         saved = await stored_api.put("/v1/scenarios/any", json={"request": edit}, headers=headers)
-        if saved.status_code in (200, 201):
-            numbers.append(saved.json()["revision"])
-        else:
-            assert saved.status_code == 422, saved.text
-        if len(numbers) == 3:
+        assert saved.status_code in (200, 201), saved.text
+        edits[saved.json()["revision"]] = edit
+        if len(edits) == 3:
             await price(stored_api, f"{random_.uniform(1, 2):.3f}")
-    for before in numbers:
-        for after in numbers:
-            found = await diff(stored_api, {"name": "any", "revision": before}, {"name": "any", "revision": after})
+    later = {**RATES, "rates": {"EUR": "1.1234", "JPY": "0.0061"}}
+    for before in edits:
+        for after in edits:
+            stated = random_.choice([RATES, later])
+            sides = {"name": "any", "revision": before, "rates": RATES}, {"name": "any", "revision": after}
+            found = await diff(stored_api, sides[0], {**sides[1], "rates": stated})
             effects = [Decimal(effect["amount"]) for effect in found["effects"]]
             difference = Decimal(found["after"]) - Decimal(found["before"])
             assert sum(effects, Decimal(0)) == Decimal(found["difference"]) == difference
             assert sum(map(Decimal, found["by_kind"].values()), Decimal(0)) == difference
             assert found["by_kind"]["model"] == "0.00"  # each side is met again to the cent
+            if stated == RATES and "exchange" not in {**edits[before], **edits[after]}:
+                # At one rate on both sides a currency by itself moves nothing but the last digits of lines.
+                assert abs(Decimal(found["by_kind"]["currency"])) < Decimal("0.10")
 
 
 async def test_prices_of_storage_and_egress_are_prices_too(stored_api: httpx.AsyncClient) -> None:

@@ -2,10 +2,15 @@
 
 Sequential substitution: from the earlier point, one thing at a time becomes what it is at the later one, and what the
 total then moves by is its effect. Inputs come first, field by field in the order of the request's sections (within one
-alphabetically), then prices, then the model version, then the currency's rates. The order matters, for effects of
+alphabetically), then prices, then the model version, then the currency: that of the price, the request's own exchange,
+and the rates that totals are converted by. The order matters, for effects of
 things that multiply each other depend on which is changed first; any fixed order telescopes, so the sum is exact
 without a remainder that belongs to nobody. This one asks of what people decided first, at the prices that they knew,
 and of what happened to them afterwards. Averages over all orders (Shapley) would need 2^n evaluations and rounding.
+
+An amount of another currency is another amount: the caller makes it differ, and `evaluate` takes what it is worth in
+the currency of the request that it stands in. So what is typed in another currency is an input at its worth, and what
+is left for the currency's own field is what the conversion does by itself: at one rate on both sides, rounding.
 
 An old model version cannot be run again. Every evaluation is made by the current one, so the model's effect is what
 evaluating the stored points now moves them by: the earlier point's total evaluated now less the stored one, and the
@@ -43,6 +48,8 @@ PRICES_SAY = frozenset(
     for section in ("/price", "/storage/from_table", "/egress/from_table")
     for field in ("revision", "as_of")
 )
+_PRICE_CURRENCY = ("price", "currency")
+_EXCHANGE = "exchange"
 _KIND = "kind"
 
 
@@ -138,6 +145,11 @@ class Change(Struct, frozen=True):
         """As a JSON pointer (RFC 6901)."""
         return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in self.path)
 
+    @property
+    def kind(self) -> SimpleKind:
+        """What is the currency's, and not an input."""
+        return "currency" if self.path == _PRICE_CURRENCY or self.path[0] == _EXCHANGE else "input"
+
 
 Evaluate = Callable[[Point], Decimal]
 _ORDER: tuple[SimpleKind, ...] = ("input", "price", "model", "currency")
@@ -168,10 +180,11 @@ def attributed(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
-    """Every field that differs, in the order of the request's sections; a section of another `kind`, or one that the
-    other request does not have, is one field, and so is a list."""
+    """Every field that differs, in the order of the request's sections, with those of the currency at the end; a
+    section of another `kind`, or one that the other request does not have, is one field, and so is a list, and an
+    exchange, whose rate means nothing without its currencies."""
     found = _changes(before, after, ())
-    return tuple(sorted(found, key=lambda change: (_section(change), change.path)))
+    return tuple(sorted(found, key=lambda change: (_ORDER.index(change.kind), _section(change), change.path)))
 
 
 def substituted(request: dict[str, Any], change: Change) -> dict[str, Any]:
@@ -222,13 +235,19 @@ def _effects(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_ve
 def _steps(before: Point, after: Point) -> Iterator[_Step]:
     """One substitution after the other; the model's is none, because all are evaluated by the current one."""
     point = structs.replace(before, model_version=after.model_version)
-    for change in changes(before.request, after.request):
-        point = structs.replace(point, request=substituted(point.request, change))
-        if change.pointer not in PRICES_SAY:
-            yield _Step("input", (change.pointer,), point)
+    differ = changes(before.request, after.request)
+    for change in differ:
+        if change.kind == "input":
+            point = structs.replace(point, request=substituted(point.request, change))
+            if change.pointer not in PRICES_SAY:
+                yield _Step("input", (change.pointer,), point)
     if before.prices != after.prices:
         point = structs.replace(point, prices=after.prices)
         yield _Step("price", (), point)
+    for change in differ:
+        if change.kind == "currency":
+            point = structs.replace(point, request=substituted(point.request, change))
+            yield _Step("currency", (change.pointer,), point)
     if before.rates != after.rates:
         yield _Step("currency", (), structs.replace(point, rates=after.rates))
 
@@ -279,7 +298,8 @@ def _notes(before: Evaluation, after: Evaluation, effects: tuple[Effect, ...], m
 def _changes(before: dict[str, Any], after: dict[str, Any], at: tuple[str, ...]) -> Iterator[Change]:
     for key in before.keys() | after.keys():
         one, other, path = before.get(key), after.get(key), (*at, key)
-        if isinstance(one, dict) and isinstance(other, dict) and one.get(_KIND) == other.get(_KIND):
+        is_whole = path == (_EXCHANGE,)
+        if not is_whole and isinstance(one, dict) and isinstance(other, dict) and one.get(_KIND) == other.get(_KIND):
             yield from _changes(one, other, path)
         elif one != other or isinstance(one, bool) != isinstance(other, bool):
             yield Change(path, one, other)

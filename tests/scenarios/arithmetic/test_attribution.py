@@ -172,6 +172,19 @@ def test_revision_and_day_of_a_price_table_are_no_inputs() -> None:
     assert told(found) == [("price", (), "-8.00")]
 
 
+def test_the_currency_and_the_exchange_of_a_request_come_last_and_are_no_inputs() -> None:
+    before = a_run(price={"kind": "hourly", "amount": "2", "currency": "USD"})
+    after = a_run(hours=200, price={"kind": "hourly", "amount": "2", "currency": "EUR"}, idle={"setup_hours": 1})
+    one = {"from_currency": "USD", "to_currency": "EUR", "rate": "0.9"}
+    found = changes(before | {"exchange": one}, after | {"exchange": one | {"from_currency": "GBP", "rate": "1.2"}})
+    assert [(change.pointer, change.kind) for change in found] == [
+        ("/work/hours", "input"),
+        ("/idle", "input"),
+        ("/price/currency", "currency"),
+        ("/exchange", "currency"),
+    ]
+
+
 def test_without_a_rate_two_currencies_have_no_difference() -> None:
     before = an_evaluation(a_point())
     found = attributed(before, msgspec.structs.replace(before, currency="EUR"), evaluate, NOW)
