@@ -4,14 +4,15 @@ import datetime
 from decimal import Decimal
 from typing import Protocol
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from service.errors import BrokenRule
 from service.estimates.bill_schemas import Exchange
 from service.estimates.schemas import EstimateRequest
-from service.estimator.answers import ExchangeUsed, RevisionUsed
+from service.estimator.answers import ExchangeUsed, PricesUsed, RevisionUsed
+from service.estimator.results import Estimate
 from service.money import MAX_INTEGER_DIGITS
-from service.prices.lookup import RateIndex
+from service.prices.lookup import STALE, RateIndex
 
 ONE = Decimal(1)
 _TOO_MUCH = Decimal(10) ** MAX_INTEGER_DIGITS
@@ -125,7 +126,47 @@ def revision_used(held: Held, day: datetime.date) -> RevisionUsed:
 def source_of(revision: RevisionUsed, provider: str, region: str | None, source: str) -> str:
     """Where a figure of a table was read, in words."""
     where = f", {region}" if region else ""
-    return f"{revision.table}, revision {revision.revision}, on {revision.as_of}: {provider}{where} ({source})"
+    return f"{_looked_up(revision)}: {provider}{where} ({source})"
+
+
+def on_any_day(answer: Estimate) -> Estimate:
+    """An answer without what is only the day on which it looked at the prices: that day, their age on it, and the texts
+    that tell of these. Two answers that are equal then say the same of the run."""
+    prices = answer.prices
+    if prices is UNSET:
+        return answer
+    objects, filesystem, egress = (
+        None if part is None else structs.replace(part, revision=_undated(part.revision), age_days=None)
+        for part in (prices.storage, prices.filesystem, prices.egress)
+    )
+    price = prices.price
+    if price is not None:
+        price = structs.replace(price, revision=_undated(price.revision), age_days=None)
+    read = [part.revision for part in (prices.price, prices.storage, prices.filesystem, prices.egress) if part]
+
+    def undated(text: str) -> str:
+        for one in read:
+            text = text.replace(_looked_up(one), _looked_up(_undated(one)))
+        return text
+
+    explanations = answer.explanations
+    return structs.replace(
+        answer,
+        prices=PricesUsed(price, objects, filesystem, egress, prices.exchange),
+        assumptions=tuple(structs.replace(one, source=undated(one.source)) for one in answer.assumptions),
+        notes=tuple(note for note in answer.notes if note.code != STALE),
+        explanations=UNSET
+        if explanations is UNSET
+        else tuple(structs.replace(one, source=undated(one.source)) for one in explanations),
+    )
+
+
+def _looked_up(revision: RevisionUsed) -> str:
+    return f"{revision.table}, revision {revision.revision}, on {revision.as_of}"
+
+
+def _undated(revision: RevisionUsed) -> RevisionUsed:
+    return structs.replace(revision, as_of=datetime.date.min)
 
 
 def checked_size(amount: Decimal, at: str) -> Decimal:

@@ -16,6 +16,7 @@ from service.money import exact
 from service.prices.offers import accelerator_of, offer_of, start_of
 from service.prices.schemas import EgressRate, GpuRate, Purchase, Rate, StorageRate
 
+STALE = "price_stale"
 STALE_AFTER_DAYS = 90
 MAX_BEATEN = 10
 _MAX_NAMED = 8
@@ -263,7 +264,7 @@ def stale_note(rate: Rate, as_of: datetime.date, read_on: datetime.date | None) 
     if age is None or age < STALE_AFTER_DAYS:
         return None
     return Note(
-        "price_stale",
+        STALE,
         "warning",
         f"The price of {rate.provider} was read {age} days before the day it is used for ({rate.source}); "
         "read it again before you rely on it.",

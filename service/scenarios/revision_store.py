@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, bindparam, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Fault, NotFound
+from service.estimates.held import on_any_day
 from service.estimates.schemas import EstimateRequest
 from service.estimator.answers import ExchangeUsed, PricesUsed, RevisionUsed
 from service.estimator.results import Estimate
@@ -177,6 +178,11 @@ def values_again(revision: StoredRevision, note: str, now: datetime.datetime) ->
         "note": note,
         "created_at": now,
     }
+
+
+def says_the_same(one: bytes, other: bytes) -> bool:
+    """Whether two answers differ at most by the day on which they looked at the same prices."""
+    return one == other or on_any_day(_read_estimate.decode(one)) == on_any_day(_read_estimate.decode(other))
 
 
 def shown(revision: StoredRevision) -> bytes:

@@ -33,7 +33,7 @@ from service.http.encoding import encoded
 from service.http.text import canonical_name, name_key
 from service.prices.store import release_tables, use_table
 from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, refuse_archived, stored, words_of
-from service.scenarios.revision_store import add_revision, get_revision, values_again, values_of
+from service.scenarios.revision_store import add_revision, get_revision, says_the_same, values_again, values_of
 from service.scenarios.schemas import (
     ScenarioDuplicate,
     ScenarioPatch,
@@ -370,8 +370,7 @@ async def _replace(
 ) -> Stored:
     """A new revision of what was read, if there is anything new in it; it is a draft then."""
     values = answered.values
-    is_same = (values["request"], values["estimate"]) == (row.request, row.estimate) and not always
-    if is_same:
+    if not always and values["request"] == row.request and says_the_same(values["estimate"], row.estimate):
         changes = {key: value for key, value in described.items() if getattr(row, key) != value}
         return await _describe(connection, actor, action, row, changes) if changes else _whole(row)
     number = row.latest_number + 1

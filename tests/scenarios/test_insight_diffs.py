@@ -2,6 +2,7 @@
 
 import random
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import httpx
@@ -275,19 +276,18 @@ async def test_effects_of_any_edits_add_up_to_the_difference(stored_api: httpx.A
         if len(edits) == 3:
             await price(stored_api, f"{random_.uniform(1, 2):.3f}")
     later = {**RATES, "rates": {"EUR": "1.1234", "JPY": "0.0061"}}
-    for before in edits:
-        for after in edits:
-            stated = random_.choice([RATES, later])
-            sides = {"name": "any", "revision": before, "rates": RATES}, {"name": "any", "revision": after}
-            found = await diff(stored_api, sides[0], {**sides[1], "rates": stated})
-            effects = [Decimal(effect["amount"]) for effect in found["effects"]]
-            difference = Decimal(found["after"]) - Decimal(found["before"])
-            assert sum(effects, Decimal(0)) == Decimal(found["difference"]) == difference
-            assert sum(map(Decimal, found["by_kind"].values()), Decimal(0)) == difference
-            assert found["by_kind"]["model"] == "0.00"  # each side is met again to the cent
-            if stated == RATES and "exchange" not in {**edits[before], **edits[after]}:
-                # At one rate on both sides a currency by itself moves nothing but the last digits of lines.
-                assert abs(Decimal(found["by_kind"]["currency"])) < Decimal("0.10")
+    for (before, one), (after, other) in product(edits.items(), repeat=2):
+        stated = random_.choice([RATES, later])
+        sides = {"name": "any", "revision": before, "rates": RATES}, {"name": "any", "revision": after, "rates": stated}
+        found = await diff(stored_api, *sides)
+        effects = [Decimal(effect["amount"]) for effect in found["effects"]]
+        difference = Decimal(found["after"]) - Decimal(found["before"])
+        assert sum(effects, Decimal(0)) == Decimal(found["difference"]) == difference
+        assert sum(map(Decimal, found["by_kind"].values()), Decimal(0)) == difference
+        assert found["by_kind"]["model"] == "0.00"  # each side is met again to the cent
+        if stated == RATES and "exchange" not in {**one, **other}:
+            # At one rate on both sides a currency by itself moves nothing but the last digits of lines.
+            assert abs(Decimal(found["by_kind"]["currency"])) < Decimal("0.10")
 
 
 async def test_prices_of_storage_and_egress_are_prices_too(stored_api: httpx.AsyncClient) -> None:
