@@ -3,6 +3,7 @@
 One project has one of everything; another asks for each of these things by every operation there is.
 """
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,14 +12,16 @@ import pytest
 from msgspec import Struct
 
 from service.access.keys import key_id_of
+from service.http.text import NAME_PATTERN
 from service.prices.default import seed_default_table
-from tests.access.requests import OPERATIONS, PLACES, RATE, Operation, ask
+from tests.access.requests import DOCUMENT, OPERATIONS, PLACES, RATE, Operation, ask
 from tests.access.test_auth import rows
 from tests.conftest import client_of
 from tests.support.keys import bearer, make_key, make_project
 
 SECRET_WORD = "hush"  # in every name and text of the one project
 NAME = f"{SECRET_WORD}-one"
+PROJECT = f"{SECRET_WORD}-project"
 
 
 class World(Struct, frozen=True):
@@ -35,9 +38,9 @@ class World(Struct, frozen=True):
 async def world(database_url: str) -> AsyncIterator[World]:
     url = database_url
     await seed_default_table(url)
-    await make_project(url, f"{SECRET_WORD}-project")
+    await make_project(url, PROJECT)
     await make_project(url, "strangers")
-    key = await make_key(url, project=f"{SECRET_WORD}-project", name=f"{SECRET_WORD} key")
+    key = await make_key(url, project=PROJECT, name=f"{SECRET_WORD} key")
     mine, theirs = bearer(key), bearer(await make_key(url, project="strangers"))
     async with client_of(url, auth="on") as api:
         words = {"description": f"{SECRET_WORD} words"}
@@ -72,7 +75,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
             "/v1/price-tables/": by_name,
             "/v1/price-revisions/": {"revision_id": str(revised.json()["id"])},
             "/v1/api-keys/": {"key_id": key_id_of(key) or ""},
-            "/v1/projects/": {"name": f"{SECRET_WORD}-project"},
+            "/v1/projects/": {"name": PROJECT},
         }
         yield World(api, url, mine, theirs, places)
 
@@ -113,6 +116,104 @@ async def test_the_same_objects_are_there_for_their_own_project(world: World) ->
         if places is not None and operation.id not in ENDS_IT and operation.method != "DELETE":
             answer = await ask(world.api, operation, places=places, headers=world.mine)
             assert answer.status_code in (200, 201, 204, 422), (operation.id, answer.text)
+
+
+OWN = "own"  # a scenario that each project has
+
+
+def priced_by(table: str, **price: int) -> dict[str, Any]:
+    """A request that reads its price from this table."""
+    return {
+        "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 8},
+        "price": {"kind": "table", "table": table, **price},
+    }
+
+
+TIERS = {"table": NAME, "provider": "aws"}
+# Objects that are named in a body: operation, path, and the body with each.
+NAMED: list[tuple[str, str, dict[str, Any]]] = [
+    ("diffScenarios", "/v1/scenario-diffs", {"before": {"name": OWN}, "after": {"name": NAME}}),
+    ("diffScenarios", "/v1/scenario-diffs", {"before": {"name": NAME, "revision": 1}, "after": {"name": OWN}}),
+    ("compareScenarios", "/v1/scenario-comparisons", {"scenarios": [{"name": OWN}, {"name": NAME}]}),
+    ("compareScenarios", "/v1/scenario-comparisons", {"scenarios": [{"name": OWN}, {"name": NAME, "revision": 1}]}),
+    ("repriceScenario", f"/v1/scenarios/{OWN}/reprice", {"table": NAME}),
+    ("repriceScenario", f"/v1/scenarios/{OWN}/reprice", {"table": NAME, "revision": 1}),
+    ("createEstimate", "/v1/estimates", priced_by(NAME)),
+    ("createEstimate", "/v1/estimates", priced_by(NAME, revision=1)),
+    ("createEstimate", "/v1/estimates", {"storage": {"kind": "metered", "dataset_gb": 1, "from_table": TIERS}}),
+    ("createEstimate", "/v1/estimates", {"egress": {"kind": "metered", "exported_gb": 1, "from_table": TIERS}}),
+    ("createApiKey", "/v1/api-keys", {"name": "a key", "scopes": ["admin"], "project": PROJECT}),
+    ("putScenario", f"/v1/scenarios/{OWN}-priced", {"request": priced_by(NAME)}),
+]
+# What takes the name of a scenario or a table in its body, and makes a thing of the caller's own by it.
+NAMES_ITS_OWN = {"duplicateScenario", "createProject"}
+# One of each kind of row that is read from a table.
+TABLE_RATES: list[dict[str, Any]] = [
+    {**RATE, "price_per_gpu_hour": "2.00"},
+    {"kind": "storage", "storage_class": "object_storage", "price_per_gb_month": "0.1", "tier_from_gb": 0},
+    {"kind": "egress", "route": "internet", "price_per_gb": "0.1", "tier_from_gb": 0},
+]
+
+
+def of_nobody(text: str) -> Any:
+    """The same JSON with a name that nobody has in the place of the one project's."""
+    return json.loads(text.replace(NAME, "nobody-has-it").replace(PROJECT, "nobody-has-it"))
+
+
+@pytest.mark.parametrize("at", range(len(NAMED)))
+async def test_what_a_body_names_of_another_project_is_as_what_nobody_has(world: World, at: int) -> None:
+    operation, path, body = NAMED[at]
+    method = "PUT" if operation == "putScenario" else "POST"
+    for headers, names in ((world.mine, (OWN, NAME)), (world.theirs, (OWN,))):
+        await world.api.put(f"/v1/price-tables/{OWN}", json={"currency": "USD"}, headers=headers)
+        rates = {"rates": [{"provider": "aws", "source": "a test", **rate} for rate in TABLE_RATES]}
+        for name in names:
+            made = await world.api.post(f"/v1/price-tables/{name}/revisions", json=rates, headers=headers)
+            assert made.status_code == 201, made.text
+        own = await world.api.put(f"/v1/scenarios/{OWN}", json={"request": priced_by(OWN)}, headers=headers)
+        assert own.status_code == 201, own.text
+    before = await everything(world)
+    stolen, absent = [
+        await world.api.request(method, path, json=one, headers=world.theirs)
+        for one in (body, of_nobody(json.dumps(body)))
+    ]
+    assert stolen.status_code in (404, 422)
+    assert of_nobody(stolen.text) == absent.json()
+    assert await everything(world) == before
+    ours = await world.api.request(method, path, json=body, headers=world.mine)
+    assert ours.status_code in (200, 201), ours.text
+
+
+def test_every_body_that_names_an_object_is_tried() -> None:
+    taken = {
+        operation.id
+        for operation in OPERATIONS
+        for content in operation.document.get("requestBody", {}).get("content", {}).values()
+        if "application/json" in operation.document["requestBody"]["content"]
+        and names_something(content["schema"], set())
+    }
+    assert taken == {operation for operation, *_ in NAMED} | NAMES_ITS_OWN
+
+
+def names_something(schema: Any, seen: set[str]) -> bool:
+    """Whether it has a field for the name of a scenario, a price table or a project, however deep."""
+    if isinstance(schema, list):
+        return any(names_something(one, seen) for one in schema)
+    if not isinstance(schema, dict):
+        return False
+    reference = schema.get("$ref")
+    if reference is not None:
+        name = reference.rpartition("/")[2]
+        if name in seen:
+            return False
+        return names_something(DOCUMENT["components"]["schemas"][name], seen | {name})
+    properties = schema.get("properties", {})
+    return any(
+        key in ("table", "project")
+        or (key == "name" and value.get("pattern") == NAME_PATTERN)
+        or names_something(value, seen)
+        for key, value in properties.items()
+    ) or any(names_something(value, seen) for key, value in schema.items() if key != "properties")
 
 
 async def test_a_name_can_be_taken_in_each_project(world: World) -> None:
