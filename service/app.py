@@ -29,7 +29,7 @@ from service.http.limits import Lease, Limits
 from service.http.openapi import build_document
 from service.http.principal import LOCAL
 from service.http.problems import HANDLERS, on_any, on_ours
-from service.http.requests import MAX_BODY_BYTES, refuse_stray_query
+from service.http.requests import MAX_BODY_BYTES, refuse_strays
 from service.prices.operations import Prices
 from service.prices.routes import price_routers
 from service.prices.snapshots import Snapshots
@@ -80,7 +80,7 @@ def create_app(settings: Settings | None = None) -> Litestar:
         [*features, docs_router(_document_of(features))],
         everybody=None if settings.asks_for_keys else LOCAL,
         middleware=[gate] if settings.asks_for_keys else [],
-        before_request=refuse_stray_query,
+        before_request=refuse_strays,
         exception_handlers={**HANDLERS, SQLAlchemyError: _on_database, OSError: _on_database},
         lifespan=[open_database],
         logging_config=None,

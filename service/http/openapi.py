@@ -121,8 +121,8 @@ class About(Struct, frozen=True):
     rate: Rate | None = None  # what it is counted as, where that is neither a plain read nor a plain write
 
     def as_opt(self) -> dict[str, Any]:
-        """As a handler's `opt`, where the guard against stray parameters looks too."""
-        said = {"query": self.query, "scope": self.scope, "rate": self.rate}
+        """As a handler's `opt`, where what refuses stray parameters and bodies looks too."""
+        said = {"query": self.query, "body": self.body, "scope": self.scope, "rate": self.rate}
         return {"about": self, **{name: value for name, value in said.items() if value is not None}}
 
 
@@ -286,7 +286,7 @@ def _request_body(handler: HTTPRouteHandler, about: About) -> dict[str, Any] | N
         content["examples"] = about.examples
     patch = "PATCH" in handler.http_methods
     types = (MERGE_PATCH_TYPE, JSON_TYPE) if patch else (JSON_TYPE,)
-    return {"required": True, "content": dict.fromkeys(types, content)}
+    return {"required": not field.has_default, "content": dict.fromkeys(types, content)}
 
 
 def _responses(skeleton: dict[str, Any], handler: HTTPRouteHandler, about: About, *, has_body: bool) -> dict[str, Any]:

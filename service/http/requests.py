@@ -147,11 +147,22 @@ def _unsupported(header: str, message: str) -> BadRequest:
     return BadRequest("unsupported-media-type", message + ".", (Fault("header", header, message),))
 
 
-async def refuse_stray_query(request: Request[Any, Any, Any]) -> None:
-    """Before every request: a route that declares no query parameters gets none. (As a guard, which is a plain
-    function, this would cost a hop to another thread each time.)"""
+async def refuse_strays(request: Request[Any, Any, Any]) -> None:
+    """Before every request: a route that declares no query parameters gets none, and one that declares no body gets
+    none either, so that nothing that was meant is dropped. (As a guard, which is a plain function, this would cost a
+    hop to another thread each time.)"""
     if request.scope["query_string"] and "query" not in request.route_handler.opt:
         refuse_any(request.scope["query_string"])
+    for name, value in request.scope["headers"]:
+        if name == b"content-length" or name == b"transfer-encoding":  # noqa: PLR1714  # a tuple would be slower
+            if value != b"0" and not _takes_body(request.route_handler) and await request.body():
+                told = "This operation takes no body"
+                raise BadRequest("malformed-request", f"{told}: leave it out.", (Fault("body", "", told),))
+            return
+
+
+def _takes_body(handler: Any) -> bool:
+    return "body" in handler.opt or handler.parsed_data_field is not None
 
 
 def query_of(model: type[T]) -> Callable[[Request[Any, Any, Any]], T]:

@@ -37,6 +37,16 @@ Token = Annotated[
 SAME_NAME = {"name": "$request.path.name"}
 
 
+def diff_link(before: dict[str, str], after: dict[str, str]) -> dict[str, object]:
+    """A link of the document from what was answered to why it is not another."""
+    return {"operationId": "diffScenarios", "requestBody": {"before": before, "after": after}}
+
+
+def comparison_link(*scenarios: dict[str, str]) -> dict[str, object]:
+    """Likewise to these beside each other."""
+    return {"operationId": "compareScenarios", "requestBody": {"scenarios": list(scenarios)}}
+
+
 def read_name(raw: str) -> str:
     """The name in a path."""
     return canonical_name(raw, "path", "name")

@@ -2,6 +2,7 @@
 
 from litestar import get, post
 from litestar.di import NamedDependency
+from litestar.params import JSONBody
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.http.conditional import STORED_CACHE, caching, conditional, read_preconditions
@@ -12,16 +13,40 @@ from service.http.principal import actor_of, project_of
 from service.http.requests import query_of
 from service.http.responses import JSON
 from service.scenarios import revision_store, store
-from service.scenarios.requests import SAME_NAME, AnyRequest, Name, Number, may_approve, read_name, tagged
-from service.scenarios.schemas import Scenario, ScenarioRevision, ScenarioRevisionPage, ScenarioRevisionQuery
+from service.scenarios.requests import (
+    SAME_NAME,
+    AnyRequest,
+    Name,
+    Number,
+    comparison_link,
+    diff_link,
+    may_approve,
+    read_name,
+    tagged,
+)
+from service.scenarios.schemas import (
+    RevisionRestore,
+    Scenario,
+    ScenarioRevision,
+    ScenarioRevisionPage,
+    ScenarioRevisionQuery,
+)
 
 # Read in the handler: beside a connection as a second dependency, a bad query would cancel its opening half-way.
 _read_query = query_of(ScenarioRevisionQuery)
+_UNSAID = RevisionRestore()
+_RESTORES = {"why": {"summary": "With the reason", "value": {"note": "The offer is off: back to list prices"}}}
 _FIRST = {
     "first": {
         "operationId": "getScenarioRevision",
         "parameters": {**SAME_NAME, "number": "$response.body#/items/0/number"},
     }
+}
+_THIS = {"name": "$response.body#/scenario", "revision": "$response.body#/number"}
+_SINCE = {
+    "diff": diff_link(_THIS, SAME_NAME),
+    "compare": comparison_link(_THIS, SAME_NAME),
+    "restore": {"operationId": "restoreScenarioRevision", "parameters": {**SAME_NAME, "number": _THIS["revision"]}},
 }
 
 
@@ -52,7 +77,12 @@ async def list_scenario_revisions(
     "/{name:str}/revisions/{number:int}",
     operation_id="getScenarioRevision",
     opt=About(
-        scope="scenarios:read", conditional="read", success="The revision.", database=True, errors=("422",)
+        scope="scenarios:read",
+        conditional="read",
+        success="The revision.",
+        database=True,
+        errors=("422",),
+        links=_SINCE,
     ).as_opt(),
 )
 async def get_scenario_revision(
@@ -75,23 +105,29 @@ async def get_scenario_revision(
         conditional="write",
         headers=("ETag",),
         success="Restored: the newest revision.",
+        examples=_RESTORES,
         database=True,
-        errors=("409", "422"),
+        errors=("409",),
     ).as_opt(),
 )
 async def restore_scenario_revision(
-    request: AnyRequest, name: Name, number: Number, writer: NamedDependency[AsyncConnection]
+    request: AnyRequest,
+    name: Name,
+    number: Number,
+    writer: NamedDependency[AsyncConnection],
+    data: JSONBody[RevisionRestore] = _UNSAID,
 ) -> JSON[Scenario]:
     """Take up an older revision again.
 
     Its request and that very answer, byte for byte, become the newest revision; the scenario is a draft again. Nothing
-    happens if it is the newest already. Needs If-Match.
+    happens if it is the newest already. Needs If-Match; a body says why.
     """
     saved = await store.restore_revision(
         writer,
         actor_of(request),
         read_name(name),
         number,
+        data.note,
         read_preconditions(request),
         may_approve=may_approve(request),
     )

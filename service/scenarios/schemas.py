@@ -131,6 +131,12 @@ class ScenarioDuplicate(Struct, frozen=True, forbid_unknown_fields=True):
     note: Note = ""
 
 
+class RevisionRestore(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why an older revision is taken up again."""
+
+    note: Note = ""
+
+
 class Scenario(Struct, frozen=True):
     """A stored scenario: what was asked, and what was answered when it was saved, unchanged since."""
 

@@ -140,6 +140,7 @@ async def restore_revision(
     actor: Actor,
     name: str,
     number: int,
+    note: str,
     preconditions: Preconditions,
     *,
     may_approve: bool,
@@ -149,7 +150,7 @@ async def restore_revision(
     older = await get_revision(connection, actor.project_id, name, number)
     if number == row.latest_number:
         return _whole(row)
-    values = {**values_again(older, f"Revision {number} again", _now()), "restored_from": number}
+    values = {**values_again(older, note or f"Revision {number} again", _now()), "restored_from": number}
     answered = Answered(values, tables_used(older.estimate()))
     return await _replace(connection, actor, "revised", row, {}, answered, always=True)
 

@@ -1,6 +1,7 @@
 """Bodies that are wrong: each is a problem that names the field, and changes nothing."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -233,3 +234,35 @@ async def test_an_answer_quotes_only_as_much_as_helps(api: httpx.AsyncClient) ->
     answer = await post(api, many)
     assert answer.status_code == 422
     assert len(answer.json()["errors"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/scenarios/run/approve"),
+        ("POST", "/v1/scenarios/run/reopen"),
+        ("DELETE", "/v1/scenarios/run"),
+        ("GET", "/v1/scenarios/run"),
+        ("GET", "/v1/gpus"),
+        ("GET", "/health/live"),
+    ],
+)
+@pytest.mark.parametrize(("content", "kind"), [(b'{"note":"why"}', "application/json"), (b"garbage", "text/plain")])
+async def test_a_body_where_none_is_taken_is_refused_and_nothing_is_done(
+    api: httpx.AsyncClient, method: str, path: str, content: bytes, kind: str
+) -> None:
+    stored = await api.put("/v1/scenarios/run", json={"request": {}})
+    headers = {"Content-Type": kind, **({} if method == "GET" else {"If-Match": "*"})}
+    answer = await api.request(method, path, content=content, headers=headers)
+    assert_problem(answer, 400, "malformed-request", "")
+    assert (await api.get("/v1/scenarios/run")).content == stored.content
+
+
+async def test_a_body_of_no_bytes_is_none(api: httpx.AsyncClient) -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        yield b""
+
+    await api.put("/v1/scenarios/run", json={"request": {}})
+    for content in (b"", nothing()):
+        answer = await api.post("/v1/scenarios/run/approve", content=content, headers={"If-Match": "*"})
+        assert answer.status_code == 200, answer.text

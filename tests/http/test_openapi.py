@@ -120,10 +120,10 @@ async def test_the_examples_are_answered(
         for name, example in content.get("examples", {}).items():
             if path.startswith("/v1/scenarios/{name}/"):
                 await stocked.put(f"/v1/scenarios/{name}", json={"request": {}})
-            url = path.replace("{name}", name).replace("{period}", "2027-01-01..2027-02-01")
+            url = path.replace("{name}", name).replace("{period}", "2027-01-01..2027-02-01").replace("{number}", "1")
             sent: Any = {"content": example["value"], "headers": {"Content-Type": kind}}
             if kind != "text/csv":
-                sent = {"json": example["value"]}
+                sent = {"json": example["value"], "headers": {"If-Match": "*"} if "{number}" in path else {}}
             answer = await stocked.request(method.upper(), url, **sent)
             assert answer.status_code in (200, 201), answer.text
             amount = example["summary"].rpartition(": ")[2].removesuffix(" USD").replace(",", "")

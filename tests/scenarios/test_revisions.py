@@ -111,6 +111,18 @@ async def test_an_older_revision_comes_back_byte_for_byte(stored_api: httpx.Asyn
     assert stale.status_code == 412
 
 
+async def test_why_a_revision_is_taken_up_again_is_kept(stored_api: httpx.AsyncClient) -> None:
+    for count in (8, 16):
+        await save(stored_api, count)
+    why, any_version = {"note": "the offer is off"}, {"If-Match": "*"}
+    restored = await stored_api.post(f"{URL}/revisions/1/restore", json=why, headers=any_version)
+    assert restored.status_code == 200, restored.text
+    assert (await stored_api.get(f"{URL}/revisions/3")).json()["note"] == "the offer is off"
+    for body, pointer in (({"because": "?"}, "/because"), ({"note": 1}, "/note")):
+        refused = await stored_api.post(f"{URL}/revisions/1/restore", json=body, headers=any_version)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+
+
 async def test_restoring_the_newest_revision_does_nothing(stored_api: httpx.AsyncClient) -> None:
     saved = await save(stored_api, 8)
     restored = await stored_api.post(f"{URL}/revisions/1/restore", headers={"If-Match": "*"})
