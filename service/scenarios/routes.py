@@ -18,7 +18,17 @@ from service.http.principal import actor_of, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
 from service.scenarios import creations, list_store, store
-from service.scenarios.requests import SAME_NAME, AnyRequest, Name, may_approve, read_name, tables_for, tagged
+from service.scenarios.requests import (
+    SAME_NAME,
+    AnyRequest,
+    Name,
+    comparison_link,
+    diff_link,
+    may_approve,
+    read_name,
+    tables_for,
+    tagged,
+)
 from service.scenarios.revision_routes import (
     get_scenario_revision,
     list_scenario_revisions,
@@ -59,6 +69,7 @@ _EXAMPLES = {
 }
 # Read in the handler: beside a connection as a second dependency, a bad query would cancel its opening half-way.
 _read_query = query_of(ScenarioQuery)
+_ANSWERED = {"name": "$response.body#/name"}
 _ON_WHAT_WAS_SEEN = {**SAME_NAME, "If-Match": "$response.header.ETag"}
 _LINKS = {
     "read": {"operationId": "getScenario", "parameters": SAME_NAME},
@@ -71,6 +82,7 @@ _LINKS = {
     "import": {"operationId": "importActuals", "parameters": SAME_NAME},
     "forecast": {"operationId": "getScenarioForecast", "parameters": SAME_NAME},
     "reprice": {"operationId": "repriceScenario", "parameters": SAME_NAME},
+    "diff": diff_link(_ANSWERED, _ANSWERED),
     **{
         word: {"operationId": operation, "parameters": _ON_WHAT_WAS_SEEN}
         for word, operation in (
@@ -82,6 +94,11 @@ _LINKS = {
             ("remove", "deleteScenario"),
         )
     },
+}
+_COPY_LINKS = {
+    "read": {"operationId": "getScenario", "parameters": _ANSWERED},
+    "diff": diff_link(SAME_NAME, _ANSWERED),
+    "compare": comparison_link(SAME_NAME, _ANSWERED),
 }
 _COPY = {"next-quarter": {"summary": "A copy for the next quarter", "value": {"name": "base-model-2027-q3"}}}
 
@@ -246,6 +263,7 @@ async def restore_scenario(request: AnyRequest, name: Name, writer: NamedDepende
         headers=("Location", "ETag"),
         success="Created.",
         examples=_COPY,
+        links=_COPY_LINKS,
         database=True,
         errors=("409",),
     ).as_opt(),
