@@ -55,7 +55,7 @@ async def shown_by(connection: AsyncConnection, token: str) -> StoredRevision:
     found = await share_store.find_shared(connection, digest_of(token))
     if found is None:
         told = "The link is not known, has ended or was revoked."
-        raise NotFound(told, (Fault("path", "token", told),))
+        raise NotFound(told, (Fault("path", "link", told),))
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Router, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
+from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Forbidden
@@ -136,12 +137,15 @@ async def reprice_scenario(
 ) -> JSON[Repriced]:
     """Price a scenario anew.
 
-    With other prices and by the current model, and why that differs from what is stored. Nothing is stored unless
-    `save=true`, which makes a revision and needs the scope `scenarios:write` and If-Match.
+    With other prices and by the current model, and why that differs from what is stored. Another `table` or `revision`
+    needs the scope `prices:read`. Nothing is stored unless `save=true`, which makes a revision and needs the scope
+    `scenarios:write` and If-Match.
     """
     query, preconditions = _reprice_query(request), read_preconditions(request)
+    if data.table is not UNSET or data.revision is not UNSET:
+        _require(request, "prices:read", "To choose the prices")
     if query.save:
-        _require(request, "scenarios:write")
+        _require(request, "scenarios:write", "To save")
         saved, etag = await operations.save_anew(
             prices,
             actor_of(request),
@@ -190,9 +194,9 @@ async def get_scenario_forecast(
     return JSON(encoded(found), headers=_PRIVATE)
 
 
-def _require(request: AnyRequest, scope: str) -> None:
+def _require(request: AnyRequest, scope: str, what: str) -> None:
     if scope not in principal_of(request).scopes:
-        raise Forbidden(f"Saving needs the scope {scope}, which the key does not have.", scope)
+        raise Forbidden(f"{what}, the scope {scope} is needed, which the key does not have.", scope)
 
 
 def insight_routers(reading: Connect, writing: Connect, prices: Prices) -> list[Router]:

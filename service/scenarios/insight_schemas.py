@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.estimates.bill_schemas import Day, Exchange, RevisionNumber, TableName
 from service.estimator.results import Estimate, Note, Verdict
-from service.http.text import LINE_PATTERN, NAME_MAX_LENGTH, NAME_PATTERN
+from service.http.text import LINE_PATTERN, NAME_MAX_LENGTH, NAME_PATTERN, TEXT_PATTERN
 from service.money import CurrencyCode, Money
 from service.scenarios.arithmetic.actuals import BurnDown
 from service.scenarios.arithmetic.attribution import Attribution
@@ -111,6 +111,10 @@ class Reprice(Struct, frozen=True, forbid_unknown_fields=True):
         | UnsetType
     ) = UNSET
     exchange: Annotated[Exchange | UnsetType, Meta(description="Instead of the one in the scenario.")] = UNSET
+    note: Annotated[
+        str,
+        Meta(max_length=2000, pattern=TEXT_PATTERN, description="Why; kept with the revision, so only with `save`."),
+    ] = ""
 
 
 class Repriced(Struct, frozen=True):

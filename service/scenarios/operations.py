@@ -102,6 +102,8 @@ async def read_anew(prices: Prices, project_id: int, name: str, asked: Reprice, 
     number = asked.scenario_revision
     if query.save and number is not UNSET:
         raise BrokenRule.at("/scenario_revision", "Only the newest revision is followed by another: leave it out")
+    if asked.note and not query.save:
+        raise BrokenRule.at("/note", "Nothing is saved that it could be kept with: ask for save=true")
     async with prices.connected() as connection:
         stored = await _find_revision(connection, project_id, name, number, "/scenario_revision", "body")
     request = _repriced_request(stored.request, asked, query)
@@ -109,7 +111,11 @@ async def read_anew(prices: Prices, project_id: int, name: str, asked: Reprice, 
     for table, revision in tables_of(request):
         with suppress(NotFound):  # what does not exist is told by the estimate, at its field
             await tables.get(table, revision)
-    answer = await asyncio.to_thread(_estimated, request, tables)
+    try:
+        answer = await asyncio.to_thread(_estimated, request, tables)
+    except BrokenRule as error:
+        error.faults = tuple(_as_asked(fault, asked, query) for fault in error.faults)
+        raise
     sides = (_side(stored, None), Side(request, answer))
     held = await _held(prices, project_id, sides)
     attribution = await asyncio.to_thread(difference, *sides, held)
@@ -131,7 +137,8 @@ async def save_anew(
     """The same, kept as the scenario's newest revision; with the scenario's new tag."""
     read = await read_anew(prices, actor.project_id, name, asked, query)
     request = _as_kept(read.stored.request, read.request, read.answer)
-    answered = answered_now(request, read.answer, f"Revision {read.stored.number} at other prices")
+    note = asked.note or f"Revision {read.stored.number} at other prices"
+    answered = answered_now(request, read.answer, note)
     async with prices.begin() as connection:
         saved = await save_answer(connection, actor, name, answered, preconditions, may_approve=may_approve)
         newest = await get_revision(connection, actor.project_id, name)
@@ -292,6 +299,25 @@ def _repriced_request(request: EstimateRequest, asked: Reprice, query: RepriceQu
         raise BrokenRule.at("as_of", "The scenario reads no price table, so that no day has other prices", "query")
     exchange = request.exchange if asked.exchange is UNSET else asked.exchange
     return structs.replace(request, price=price, storage=storage, egress=egress, exchange=exchange)
+
+
+def _as_asked(fault: Fault, asked: Reprice, query: RepriceQuery) -> Fault:
+    """A fault of the request that was put together, said of what was sent: of the field that it is in, else of the one
+    that chose these prices; of the scenario where it is its own."""
+    if asked.exchange is not UNSET and fault.pointer.startswith("/exchange"):
+        return fault  # it is called the same here
+    section, _, field = fault.pointer.rpartition("/")
+    sent = [name for name in ("table", "revision") if getattr(asked, name) is not UNSET]
+    sent += [] if query.as_of is UNSET else ["as_of"]
+    blamed = sent[0] if sent else None
+    if field in sent and (section == "/price" or field == "as_of"):
+        blamed = field
+    elif field in ("table", "revision"):
+        blamed = None
+    told = fault.message if blamed == field else f"In the scenario, at {fault.pointer}: {fault.message}"
+    if blamed is None:
+        return Fault("path", "name", told)
+    return Fault("query", blamed, told) if blamed == "as_of" else Fault("body", f"/{blamed}", told)
 
 
 def _as_kept(before: EstimateRequest, request: EstimateRequest, answer: Estimate) -> EstimateRequest:

@@ -135,6 +135,64 @@ async def test_prices_that_the_scenario_does_not_read_are_refused(
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
 
 
+async def test_why_other_prices_are_saved_is_kept(stored_api: httpx.AsyncClient) -> None:
+    await price(stored_api, "2.00")
+    await put(stored_api, "run", a_run(price=FROM_TABLE))
+    for amount, body, note in (("2.50", {"note": "renewal"}, "renewal"), ("3.00", {}, "Revision 2 at other prices")):
+        await price(stored_api, amount)
+        saved = await stored_api.post(REPRICE, json=body, params={"save": "true"}, headers={"If-Match": "*"})
+        assert saved.status_code == 200, saved.text
+        number = saved.json()["saved_revision"]
+        assert (await stored_api.get(f"/v1/scenarios/run/revisions/{number}")).json()["note"] == note
+    unsaved = await stored_api.post(REPRICE, json={"note": "lost"})
+    assert (unsaved.status_code, unsaved.json()["errors"][0]["pointer"]) == (422, "/note")
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "fault"),
+    [
+        ({"table": "nope"}, {}, ("body", "/table")),
+        ({"table": "bare"}, {}, ("body", "/table")),  # it has rates, and none of this accelerator
+        ({"revision": 99}, {}, ("body", "/revision")),
+        ({}, {"as_of": "2025-03-01"}, ("query", "as_of")),
+        ({"exchange": {"from_currency": "GBP", "to_currency": "EUR"}}, {}, ("body", "/exchange")),
+        ({"exchange": {"from_currency": "USD", "to_currency": "USD"}}, {}, ("body", "/exchange/to_currency")),
+    ],
+)
+async def test_prices_that_are_not_there_are_named_by_what_was_sent(
+    stored_api: httpx.AsyncClient, body: dict[str, Any], params: dict[str, str], fault: tuple[str, str]
+) -> None:
+    await stored_api.put(TABLE, json={"currency": "USD"})
+    await stored_api.post(f"{TABLE}/revisions", json={"rates": [row("2.00", valid_from="2026-01-01")]})
+    await stored_api.put("/v1/price-tables/bare", json={"currency": "USD"})
+    other = row("2.00", accelerator_id="a100-sxm-80gb")
+    await stored_api.post("/v1/price-tables/bare/revisions", json={"rates": [other]})
+    await put(stored_api, "run", a_run(price=FROM_TABLE))
+    if "exchange" in body:
+        body = {"exchange": {"rate": "0.9", "as_of": "2027-01-04", **body["exchange"]}}
+    answer = await stored_api.post(REPRICE, json=body, params=params)
+    (found,) = answer.json()["errors"]
+    assert (answer.status_code, found["in"], found["pointer"]) == (422, *fault)
+
+
+async def test_to_choose_the_prices_one_must_be_able_to_read_them(database_url: str) -> None:
+    async with client_of(database_url, auth="on") as api:
+        all_of_it = bearer(await make_key(database_url))
+        for name in ("ours", "theirs"):
+            url = f"/v1/price-tables/{name}"
+            await api.put(url, json={"currency": "USD"}, headers=all_of_it)
+            await api.post(f"{url}/revisions", json={"rates": [row("2.00")]}, headers=all_of_it)
+        await api.put("/v1/scenarios/run", json={"request": a_run(price=FROM_TABLE)}, headers=all_of_it)
+        reader = bearer(await make_key(database_url, "scenarios:read"))
+        both = bearer(await make_key(database_url, "scenarios:read", "prices:read"))
+        for body in ({"table": "theirs"}, {"revision": 1}):
+            refused = await api.post(REPRICE, json=body, headers=reader)
+            assert (refused.status_code, code(refused)) == (403, "forbidden")
+            assert "prices:read" in refused.headers["www-authenticate"]
+            assert (await api.post(REPRICE, json=body, headers=both)).status_code == 200
+        assert (await api.post(REPRICE, json={}, headers=reader)).status_code == 200
+
+
 # ------------------------------------------------------------------------------------------- months
 
 

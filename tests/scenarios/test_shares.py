@@ -79,6 +79,7 @@ async def test_unknown_ended_revoked_and_deleted_links_get_the_same_answer(
     told = {(one.status_code, one.json()["detail"], one.json()["errors"][0]["message"]) for one in answers}
     assert len(told) == 1
     assert answers[0].status_code == 404
+    assert {one.json()["errors"][0]["pointer"] for one in answers} == {"link"}
 
 
 async def test_the_list_has_every_link_and_no_token(closed: httpx.AsyncClient) -> None:
