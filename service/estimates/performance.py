@@ -1,5 +1,7 @@
 """What an answer says of how fast the work is: throughput and its spread, FLOPs, utilisation, layout and step."""
 
+import math
+
 from msgspec import UNSET, structs
 
 from service.errors import BrokenRule
@@ -94,13 +96,19 @@ def performance_of_transformer(
 def _utilisation(
     work: TransformerWork, pace: Pace, efficiency_percent: float, mfu_percent: float, hardware: float | None
 ) -> tuple[float, float | None]:
-    """MFU and HFU; what was given is not computed back from the throughput, where it would lose its last digits."""
+    """MFU and HFU; what was given, and only computed back from the throughput, keeps its last digits."""
     if pace.method == "mfu_given" and work.mfu_percent is not UNSET:
-        mfu_percent = work.mfu_percent * efficiency_percent / PERCENT
+        mfu_percent = _as_given(work.mfu_percent * efficiency_percent / PERCENT, mfu_percent)
     hfu_percent = None if hardware is None else mfu_percent * hardware
     if pace.method == "hfu_given" and work.hfu_percent is not UNSET:
-        hfu_percent = work.hfu_percent * efficiency_percent / PERCENT
+        given = work.hfu_percent * efficiency_percent / PERCENT
+        hfu_percent = given if hfu_percent is None else _as_given(given, hfu_percent)
     return mfu_percent, hfu_percent
+
+
+def _as_given(given: float, computed: float) -> float:
+    """The one that was given, unless the other is a different figure: that of a profile is carried to this count."""
+    return given if math.isclose(given, computed, rel_tol=1e-9) else computed
 
 
 def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float, hardware: float | None) -> BrokenRule:

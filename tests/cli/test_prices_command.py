@@ -132,10 +132,6 @@ def test_a_file_without_a_rate_fails_and_the_report_says_why(
         (["{offers}", "--table=list-prices", "--create"], "comes with the release"),
         (["{offers}", "--dry-run", "--format=excel"], "--format: Invalid enum value 'excel'"),
         (["{offers}", "--dry-run", "--seen-on=yesterday"], "--seen-on: Invalid"),
-        (
-            ["{offers}", "--dry-run", "--on-error=foo"],
-            "--on-error: Invalid enum value 'foo'; allowed are: reject, skip.",
-        ),
         (["{offers}", "--dry-run", "--mapping={offers}"], "no column mapping"),
         (["{table}", "--dry-run"], "does not say who rents out"),
     ],

@@ -25,7 +25,6 @@ USUAL: dict[str, tuple[str, dict[str, Any], Any]] = {
     "storage.checkpoints.keep": ("storage", {**METERED_STORAGE, "checkpoints": CHECKPOINTS}, 3),
     "storage.checkpoints.archived": ("storage", {**METERED_STORAGE, "checkpoints": CHECKPOINTS}, 0),
     "price.life_years": ("price", OWNED, 5.0),
-    "price.capital_percent_per_year": ("price", OWNED, 0.0),
     "price.utilisation_percent": ("price", OWNED, 100.0),
     "scaling.law": ("scaling", POINTS, "amdahl"),
 }

@@ -162,6 +162,15 @@ def large() -> bytes:
     return head + b"".join(first.replace(b"us-east-1", b"region-%d" % n) for n in range(APART_BYTES // len(first) + 1))
 
 
+async def until_done(api: httpx.AsyncClient, file: bytes, key: str) -> httpx.Response:
+    """The answer to a key, asked for again where the first request with it takes longer than anybody waits."""
+    for _ in range(20):
+        answer = await send(api, file, **{"Idempotency-Key": key})
+        if answer.status_code != 409:
+            break
+    return answer
+
+
 async def test_a_large_file_is_read_elsewhere_and_answers_as_a_small_one(
     table: httpx.AsyncClient, large: bytes
 ) -> None:
@@ -173,7 +182,7 @@ async def test_a_large_file_is_read_elsewhere_and_answers_as_a_small_one(
     stale = await send(table, large, **{"If-Match": '"0-0"'})
     assert stale.status_code == 412
     assert (await table.get(URL)).json()["latest"] is None
-    first, second = await asyncio.gather(*(send(table, large, **{"Idempotency-Key": "large"}) for _ in range(2)))
+    first, second = await asyncio.gather(*(until_done(table, large, "large") for _ in range(2)))
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.content == second.content
     assert first.json()["revision"]["rate_count"] == rows

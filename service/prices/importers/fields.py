@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 from service.errors import BrokenRule
-from service.http.diagnosis import allowed_values
 from service.prices.importers.rows import Reject, shown
 
 _MAX_REMEMBERED = 20_000
@@ -18,7 +17,6 @@ class TextField:
         self, kind: type[msgspec.Struct], field: str, *, called: str | None = None, guarded: bool = False
     ) -> None:
         self._type: Any = next(part.type for part in msgspec.structs.fields(kind) if part.encode_name == field)
-        self._kind, self._encoded = kind, field
         self._field = called or field
         self._guarded = guarded
         self._words = words_of(self._type)
@@ -54,8 +52,7 @@ class TextField:
         try:
             return msgspec.convert(text, self._type, strict=True)
         except msgspec.ValidationError as error:
-            told = allowed_values(error, self._kind, self._encoded)
-            raise Reject("invalid", self._field, f"{shown(text)}: {told}") from None
+            raise Reject("invalid", self._field, f"{shown(text)}: {error}") from None
 
 
 def words_of(kind: Any) -> tuple[str, ...]:
