@@ -10,8 +10,11 @@ import pickle
 import struct
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
+
+from msgspec import Struct
 
 from service.errors import TraincostError, Unavailable
 
@@ -20,6 +23,12 @@ T = TypeVar("T")
 _NICE = 5  # as in `aside`
 _LENGTH = struct.Struct("!Q")
 _CHILD = (sys.executable, "-P", "-c", "from service.apart import answer_one; answer_one()")
+
+
+class _Failed(Struct, frozen=True):
+    """An error that is none of ours."""
+
+    traceback: str
 
 
 class Apart:
@@ -35,12 +44,12 @@ class Apart:
     async def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
         """What a module's coroutine function makes of the arguments, in another process.
 
-        An error of ours is raised here; Unavailable if the child ends without a word. What goes back and forth is
-        pickled, which is safe because both ends are ours.
+        An error of ours is raised here, another as RuntimeError; Unavailable if the child is ended from outside. What
+        goes back and forth is pickled, which is safe because both ends are ours.
         """
-        job = pickle.dumps((function, args), protocol=5)
         pipe = asyncio.subprocess.PIPE
         async with self._turn:
+            job = pickle.dumps((function, args), protocol=5)
             child = await asyncio.create_subprocess_exec(*_CHILD, stdin=pipe, stdout=pipe)
             to_child, from_child = child.stdin, child.stdout
             assert to_child is not None
@@ -60,11 +69,13 @@ class Apart:
         result = pickle.loads(answer)  # noqa: S301  # our own child has written it
         if isinstance(result, TraincostError):
             raise result
+        if isinstance(result, _Failed):
+            raise RuntimeError(f"In another process: {result.traceback}")  # noqa: TRY004  # whatever it was there
         return result  # type: ignore[no-any-return]  # the function's own
 
 
 def answer_one() -> None:
-    """The child: one job from standard input, its result or its error to standard output. Other errors end it."""
+    """The child: one job from standard input, its result or its error to standard output."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed on the way is no answer
     if sys.platform == "linux":
@@ -76,6 +87,8 @@ def answer_one() -> None:
         result = asyncio.run(function(*args))
     except TraincostError as error:
         result = error
+    except Exception:  # noqa: BLE001  # the parent raises it, where requests and their errors are logged
+        result = _Failed(traceback.format_exc())
     with answers:
         pickle.dump(result, answers, protocol=5)
 

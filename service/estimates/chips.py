@@ -139,6 +139,16 @@ def interconnect_of(record: Record, cluster: Cluster | UnsetType) -> Interconnec
     return link
 
 
+def built_in_network(cluster: Cluster | UnsetType) -> int:
+    """How many of the accelerators that were named exchange over a network that is built in; 1 where none is."""
+    if cluster is UNSET or cluster.gpu is None:
+        return 1
+    try:
+        return slice_size(get_rentable_gpu(cluster.gpu, cluster.allow_announced))
+    except BrokenRule as error:
+        raise error.placed("/cluster/gpu") from None
+
+
 def _catalogue_chip(record: Record, gpu: Accelerator, precision: Precision, network: float | None) -> Chip:
     peak = peak_tflops(gpu, precision)
     if peak is None:

@@ -14,6 +14,7 @@ from service.estimator import advice
 from service.estimator.answers import Memory
 from service.estimator.compute import Recompute
 from service.estimator.fewest import (
+    MOST_GPUS,
     Fewest,
     Split,
     expert_degrees,
@@ -48,7 +49,6 @@ from service.units import PERCENT
 _GB = 1e9
 _MOST_STAGES = 64
 _MOST_TRIED = 5
-_MOST_GPUS = 1_000_000
 SHORTER = "a shorter sequence, a higher context degree in `layout` or accelerators with more memory"
 _Basis = Literal["layout_given", "layout_searched", "fully_sharded", "parameters_only"]
 
@@ -213,7 +213,7 @@ def counts_that_may_fit(
             counts.add(min((fewest.gpu_count for fewest in found if fewest is not None), default=0))
     fewest = sorted(count for count in counts if count > site.gpu_count)
     doubled = [site.gpu_count * 2**power for power in range(1, 8)]
-    return fewest[:_MOST_TRIED] + [count for count in doubled if fewest and fewest[0] < count <= _MOST_GPUS]
+    return fewest[:_MOST_TRIED] + [count for count in doubled if fewest and fewest[0] < count <= MOST_GPUS]
 
 
 def cannot_fit(site: Site, recompute: Recompute, smallest: int | None) -> BrokenRule:

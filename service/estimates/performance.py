@@ -72,7 +72,7 @@ def performance_of_transformer(
     if pace.method == "mfu_given":
         achieved = mfu_percent * peak / PERCENT
     if mfu_percent * (hardware or 1.0) > PERCENT * _ROUNDING:
-        raise _more_than_peak(work, site, pace, achieved / _TERA, hardware)
+        raise _more_than_peak(work, site, pace, achieved / _TERA, mfu_percent, hardware)
     return structs.replace(
         plain,
         precision=work.precision,
@@ -111,8 +111,10 @@ def _as_given(given: float, computed: float) -> float:
     return given if math.isclose(given, computed, rel_tol=1e-9) else computed
 
 
-def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float, hardware: float | None) -> BrokenRule:
-    """That no accelerator does so much, what is recomputed included."""
+def _more_than_peak(
+    work: TransformerWork, site: Site, pace: Pace, tflops: float, mfu_percent: float, hardware: float | None
+) -> BrokenRule:
+    """That no accelerator does so much, what is recomputed included; what would work is said of what was sent."""
     at = {
         "mfu_given": "/work/mfu_percent",
         "hfu_given": "/work/hfu_percent",
@@ -120,7 +122,10 @@ def _more_than_peak(work: TransformerWork, site: Site, pace: Pace, tflops: float
         "one_point": "/scaling/points",
     }.get(pace.method, "/work")
     peak, again = site.chip.peak_flops_per_second / _TERA, hardware or 1.0
-    least = f"at most {peak / again:,.4g} TFLOPS a GPU, an MFU of {PERCENT / again:.4g} %, would work"
+    most = PERCENT / again
+    if pace.method == "mfu_given" and work.mfu_percent is not UNSET:
+        most *= work.mfu_percent / mfu_percent  # that of a profile is another at this count
+    least = f"at most {peak / again:,.4g} TFLOPS a GPU, an MFU of {most:.4g} %, would work"
     told = f"{tflops * again:,.4g} TFLOPS a GPU, what is recomputed included, are more than the {peak:g} of "
     return BrokenRule.at(at, f"{told}{site.chip.name} in {work.precision}; {least}")
 

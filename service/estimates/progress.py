@@ -74,16 +74,16 @@ def _what_would_help(
 
     found = []
     if best_interval_hours is not None and would(structs.replace(failures, interval_hours=best_interval_hours)):
-        found.append(f"a checkpoint every {best_interval_hours * _MINUTES_PER_HOUR:.3g} minutes")
+        found.append(f"a checkpoint every {_minutes(best_interval_hours)}")
     times = times_less("per_hour", "spot_per_hour")
     if times is not None:
         found.append(f"{'interruptions' if failures.on_spot else 'failures'} {times} times rarer")
         if failures.node_count >= times:
-            found.append(f"about {failures.node_count // times} nodes")
+            nodes = failures.node_count // times
+            found.append(f"about {nodes:,} node{'s' if nodes != 1 else ''}")
     times = times_less("restart_hours", "spot_restart_hours")
     if times is not None:
-        minutes = max(failures.restart_hours, failures.spot_restart_hours) * _MINUTES_PER_HOUR / times
-        found.append(f"restarts of {minutes:.2g} minutes")
+        found.append(f"restarts of {_minutes(max(failures.restart_hours, failures.spot_restart_hours) / times)}")
     times = times_less("spot_wait_hours", "spot_away_hours")
     if times is not None:
         found.append(f"waits of {failures.spot_wait_hours / times:.2g} h")
@@ -105,7 +105,12 @@ def _better_interval(
     productive = _productive_percent(causes_of(work_hours, structs.replace(failures, interval_hours=best)))
     if productive < LEAST_PRODUCTIVE_PERCENT:
         return None
-    return f"With a checkpoint every {best * _MINUTES_PER_HOUR:.3g} minutes {productive:.3g} % would be."
+    return f"With a checkpoint every {_minutes(best)} {productive:.3g} % would be."
+
+
+def _minutes(hours: float) -> str:
+    minutes = hours * _MINUTES_PER_HOUR
+    return f"{minutes:,.0f} minutes" if minutes >= 10 else f"{minutes:.2g} minutes"  # two digits
 
 
 def _to_blame(rework: FailuresRework, causes: CauseHours) -> str:

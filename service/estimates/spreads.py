@@ -29,6 +29,11 @@ _CERTAIN_DEFAULTS = (
     "rework.instability_percent",
     "rework.people_percent",
     "rework.spot.wait_hours",
+    "price.life_years",
+    "price.utilisation_percent",
+    "energy.server_power_ratio",
+    "energy.load_percent",
+    "energy.pue",
     "storage.amount",
     "egress.amount",
 )
@@ -42,7 +47,7 @@ def simulation_of(record: Record, request: EstimateRequest, work: WorkFacts, pla
         if request.budget is None or request.budget.confidence_percent is UNSET:
             return None
         asked = Uncertainty()
-    _of_scaling(record, request, work, int(plan.gpu_count))
+    _of_scaling(record, request, work, plan)
     spreads, had = dict(record.spreads), inputs_of(plan)
     unused = []
     for name in asked.spreads.__struct_fields__:
@@ -75,9 +80,9 @@ def _made(name: UncertainInput, given: Spread) -> InputSpread | None:
     return InputSpread(input=name, low=low, high=high, source="request") if low < high else None
 
 
-def _of_scaling(record: Record, request: EstimateRequest, work: WorkFacts, gpu_count: int) -> None:
+def _of_scaling(record: Record, request: EstimateRequest, work: WorkFacts, plan: Plan) -> None:
     """The efficiency where nobody measured it at this count; bands and fits have had their spread already."""
-    scaling, asked = request.scaling, request.work
+    scaling, asked, gpu_count = request.scaling, request.work, int(plan.gpu_count)
     if isinstance(scaling, CommunicationScaling):
         base = gpu_count if scaling.gpu_count is UNSET else scaling.gpu_count
         if isinstance(asked, ThroughputWork) and asked.measured_gpu_count not in (UNSET, gpu_count):
@@ -90,7 +95,7 @@ def _of_scaling(record: Record, request: EstimateRequest, work: WorkFacts, gpu_c
     ):
         if scaling.base_gpu_count != gpu_count:
             told = f"the step model carried from {scaling.base_gpu_count} to {gpu_count} GPUs: published series"
-            record.lognormal("scaling", _sigma_of_step_model(asked, work), told)
+            record.lognormal("scaling", _sigma_of_step_model(asked, work, plan), told)
     elif scaling is UNSET and isinstance(asked, ThroughputWork):
         base = gpu_count if asked.measured_gpu_count is UNSET else asked.measured_gpu_count
         _linear(record, base, gpu_count)
@@ -110,13 +115,14 @@ def _linear(record: Record, base: int, gpu_count: int) -> None:
         record.triangular("throughput", 1.0, 1 / left, told)
 
 
-def _sigma_of_step_model(asked: TransformerWork, work: WorkFacts) -> float:
+def _sigma_of_step_model(asked: TransformerWork, work: WorkFacts, plan: Plan) -> float:
     """As of one measured point: published series kept one layout; a search may change it between the counts."""
     chip = work.chip
+    exchanges = chip is not None and chip.needs_network(int(plan.gpu_count), int(plan.gpus_per_node))
     regimes = regimes_of(
         kernels=None if chip is None else chip.kernels,
         precision=asked.precision,
-        network_gbps=None if chip is None else chip.network_gbps,
+        network_gbps=chip.network_gbps if chip is not None and exchanges else None,
         sequence_tokens=None if asked.sequence_length is UNSET else asked.sequence_length,
     )
     own = None if asked.layout is not UNSET else SIGMA_LN_LAYOUT_GIVEN

@@ -6,7 +6,7 @@ from decimal import Decimal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from service.errors import BrokenRule
-from service.estimates.chips import Chip, chip_of, interconnect_of
+from service.estimates.chips import Chip, built_in_network, chip_of, interconnect_of
 from service.estimates.facts import scaling_facts, work_facts
 from service.estimates.memory import (
     Site,
@@ -87,13 +87,13 @@ def facts_of_work(record: Record, request: EstimateRequest, gpu_count: int, gpus
         return _transformer(record, request, work, gpu_count, gpus_per_node)
     if isinstance(scaling, ModelScaling):
         raise BrokenRule.at("/scaling", "The step model needs work of kind transformer with a model or a shape")
-    _advise_interconnect(record, request, gpu_count > gpus_per_node)
+    _advise_interconnect(record, request, gpu_count, gpus_per_node)
     if isinstance(work, ThroughputWork):
         return _throughput(record, work, scaling, gpu_count)
     return _gpu_hours(record, work, scaling, gpu_count)
 
 
-def _advise_interconnect(record: Record, request: EstimateRequest, several_nodes: bool) -> None:
+def _advise_interconnect(record: Record, request: EstimateRequest, gpu_count: int, gpus_per_node: int) -> None:
     """The network that was named, where hours or throughput were given and do not depend on it."""
     link = interconnect_of(record, request.cluster)
     if link is None:
@@ -101,7 +101,7 @@ def _advise_interconnect(record: Record, request: EstimateRequest, several_nodes
     scaling = request.scaling
     if not isinstance(scaling, InterconnectScaling) or scaling.preset != link.id:
         record.note(advice.interconnect_for_the_record(link.name))
-    if several_nodes:
+    if gpu_count > max(gpus_per_node, built_in_network(request.cluster)):
         record.notes.extend(slow_ethernet(link.name, link.gbps_per_node))
         if link.gbps_per_gpu_unidirectional < LEAST_NETWORK_GBPS:
             record.note(advice.slow_network(link.gbps_per_gpu_unidirectional))

@@ -48,8 +48,8 @@ def hardly_progresses(productive_percent: float, help_: str) -> Note:
     return Note(
         "run_hardly_progresses",
         "warning",
-        f"Only {productive_percent:.3g} % of the time is productive; the rest is rework, and the estimate hangs on "
-        f"rates that few know so well. {help_}",
+        f"Only {productive_percent:.3g} % of the time is productive, and the rest is rework."
+        + (f" The estimate hangs on rates that few know so well. {help_}" if help_ else ""),
     )
 
 

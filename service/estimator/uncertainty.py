@@ -297,8 +297,8 @@ def _varied_failures(failures: Failures, factors: dict[UncertainInput, Number]) 
 
 
 def shares_percent(outcome: Outcome) -> dict[str, float]:
-    """What each input explains of the spread of the cost; where something costs nothing, of the hours."""
-    output = outcome.cost if np.min(outcome.cost) > 0 else outcome.hours
+    """What each input explains of the spread of the cost; where that is nothing or does not vary, of the hours."""
+    output = outcome.cost if np.min(outcome.cost) > 0 and np.ptp(outcome.cost) > 0 else outcome.hours
     positive = {name: np.maximum(values, 1e-300) for name, values in outcome.factors.items()}
     return variance_shares_percent(positive, output)
 

@@ -95,7 +95,7 @@ async def import_file(prices: Prices, asked: FileImport) -> Answer:
     else:
         async with prices.turns.taken(asked.once.project_id, asked.once.key):
             answer = await prices.apart.run(_import_there, prices.database_url, asked)
-    await _bring_up_to_date(prices)
+    await bring_up_to_date(prices)
     return answer
 
 
@@ -232,11 +232,11 @@ async def _act_once(
 ) -> Answer:
     """`act_once`, and what is in memory brought up to date."""
     answer = await act_once(prices, once, prepare, effect)
-    await _bring_up_to_date(prices)
+    await bring_up_to_date(prices)
     return answer
 
 
-async def _bring_up_to_date(prices: Prices) -> None:
+async def bring_up_to_date(prices: Prices) -> None:
     """What is in memory after a write, which stands whether or not this succeeds: whoever watches tries again."""
     try:
         await prices.snapshots.refresh()

@@ -143,7 +143,7 @@ async def delete_price_table(request: AnyRequest, name: Name, prices: NamedDepen
     """
     async with prices.begin() as connection:
         await store.delete_table(connection, actor_of(request), read_name(name), read_preconditions(request))
-    await prices.snapshots.refresh()
+    await operations.bring_up_to_date(prices)
 
 
 @post(
@@ -161,7 +161,7 @@ async def restore_price_table(request: AnyRequest, name: Name, prices: NamedDepe
     """
     async with prices.begin() as connection:
         restored = await store.restore_table(connection, actor_of(request), read_name(name))
-    await prices.snapshots.refresh()
+    await operations.bring_up_to_date(prices)
     return JSON(restored.body, 200, [(b"etag", restored.etag.encode()), *caching(STORED_CACHE)])
 
 

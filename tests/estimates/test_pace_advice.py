@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.errors import BrokenRule
 from tests.support.asking import a_transformer, ask, codes, refused, said
 
 X1: dict[str, Any] = {
@@ -18,6 +19,10 @@ X1: dict[str, Any] = {
 
 def message(answer: dict[str, Any], code: str) -> str:
     return next(str(note["message"]) for note in answer["notes"] if note["code"] == code)
+
+
+def spread_of(answer: dict[str, Any], name: str) -> str:
+    return next(str(share["spread"]) for share in answer["risk"]["variance_shares"] if share["input"] == name)
 
 
 def communication(share_percent: float, gpu_count: int | None = None, **scaling: Any) -> dict[str, Any]:
@@ -236,3 +241,49 @@ def test_a_law_that_nobody_chose_is_a_default(work: dict[str, Any], given: dict[
     body = a_transformer(256) | {"work": work, "scaling": {"kind": "measured", "points": points, **given}}
     told = said(ask(body), "scaling.law")
     assert (told["value"], told["status"]) == ("amdahl", status)
+
+
+def test_a_gain_beyond_the_peak_is_refused_with_an_mfu_of_the_profile_that_would_work() -> None:
+    body = a_transformer(8, mfu_percent=60) | communication(50, 512)
+    with pytest.raises(BrokenRule, match=r"an MFU of 50\.\d+ %, would work") as raised:
+        ask(body)
+    assert raised.value.faults[0].pointer == "/work/mfu_percent"
+    assert ask(a_transformer(8, mfu_percent=50) | communication(50, 512))["performance"]["step_mfu_percent"] < 100
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        {"kind": "gpu_hours", "hours": 120},
+        {"kind": "throughput", "tokens": 1e9, "tokens_per_second": 1e6, "per": "cluster"},
+    ],
+)
+def test_a_network_beside_one_slice_slows_no_hours_that_were_given(work: dict[str, Any]) -> None:
+    cluster = {"gpu": "tpu-v5p", "gpu_count": 64, "interconnect": "eth-25-roce"}
+    assert "network_slow" not in codes(ask({"cluster": cluster, "work": work}))
+    assert "network_slow" in codes(ask({"cluster": {**cluster, "gpu": "h100-sxm-80gb"}, "work": work}))
+
+
+def test_a_network_that_one_node_does_not_use_widens_no_spread() -> None:
+    body = a_transformer(8, mfu_percent=40) | {
+        "scaling": {"kind": "model", "base_gpu_count": 4},
+        "uncertainty": {"seed": 1},
+    }
+    slow = {**body, "cluster": {**body["cluster"], "interconnect": "eth-10-tcp"}}
+    assert spread_of(ask(slow), "scaling") == spread_of(ask(body), "scaling")
+
+
+def test_a_mean_of_days_that_cannot_be_said_names_what_spreads_the_days() -> None:
+    answer = ask(
+        {
+            "cluster": {"gpu": "h100-sxm-80gb", "gpu_count": 1024},
+            "work": {"kind": "gpu_hours", "hours": 1000},
+            "price": {"kind": "hourly", "amount": "0"},
+            "storage": {"kind": "fixed", "amount": "0"},
+            "egress": {"kind": "fixed", "amount": "0"},
+            "rework": {"kind": "failures", "preset": "hyperscale_automated"},
+            "uncertainty": {"seed": 1, "spreads": {"failure_rate": {"kind": "lognormal", "sigma": 3}}},
+        }
+    )
+    assert answer["risk"]["mean_days"] is None
+    assert "by failure_rate most of all" in message(answer, "risk_mean_unsaid")
