@@ -86,9 +86,12 @@ def run_load(
     sample_every: int = 64,
     status: int = 200,
     connections: int = CONNECTIONS,
+    per_second: float | None = None,
 ) -> Slice:
-    """Send requests in their order from the first on, over and over, until the time or the count is over."""
-    pacer = _Pacer(requests, first, seconds, min(count, MAX_REQUESTS), sample_every, status)
+    """Send requests in their order from the first on, over and over, until the time or the count is over: each as soon
+    as a connection is free, or so many a second. Then the time of one that is late for want of a connection counts from
+    when it was due."""
+    pacer = _Pacer(requests, first, seconds, min(count, MAX_REQUESTS), sample_every, status, per_second)
     gc.collect()
     gc.disable()  # a collection here would be a pause that the server is not to blame for
     try:
@@ -112,13 +115,21 @@ class _Pacer:
     """What the connections of one slice share: whose turn it is, and what came back."""
 
     def __init__(
-        self, requests: Requests, place: int, seconds: float, count: int, sample_every: int, status: int
+        self,
+        requests: Requests,
+        place: int,
+        seconds: float,
+        count: int,
+        sample_every: int,
+        status: int,
+        per_second: float | None,
     ) -> None:
         self.requests = requests
         self.place = place
         self.count = count
         self.sample_every = sample_every
         self.status = b"%d" % status
+        self.apart_seconds = None if per_second is None else 1 / per_second
         self.sent = 0
         self.latencies: list[float] = []
         self.samples: list[tuple[int, bytes]] = []
@@ -138,6 +149,10 @@ class _Pacer:
         index = (self.place + self.sent) % len(self.requests)
         self.sent += 1
         return index
+
+    def due_at(self, now: float) -> float:
+        """When the request that was taken last is to be sent."""
+        return now if self.apart_seconds is None else self.first + (self.sent - 1) * self.apart_seconds
 
 
 class _Connection(asyncio.Protocol):
@@ -166,8 +181,16 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(None)
             return
         self.index = index
-        self.sent_at = now
+        due_at = self.pacer.due_at(now)
+        if due_at > now:
+            asyncio.get_running_loop().call_later(due_at - now, self._send_later)
+            return
+        self.sent_at = due_at
         self.transport.write(self.pacer.requests[index])
+
+    def _send_later(self) -> None:
+        self.sent_at = time.perf_counter()
+        self.transport.write(self.pacer.requests[self.index])
 
     def data_received(self, data: bytes) -> None:
         if self.buffer:

@@ -18,10 +18,10 @@ from bench.rounds import say
 from bench.servers import Server
 from bench.traffic import estimate_exchanges
 from service.catalog.gpus import load_gpus
-from service.http.conditional import Preconditions
+from service.http.preconditions import Preconditions
 from service.money import Money
 from service.prices import store
-from service.prices.operations import content_of, store_content
+from service.prices.contents import content_of, store_content
 from service.prices.schemas import GpuRate
 from service.prices.table_schemas import PriceTableWrite, RevisionWrite
 from service.storage.audit import Actor
@@ -43,6 +43,9 @@ _PURCHASES = ("on_demand", "spot", "reserved", "marketplace")
 _COUNTS = (1, 8)
 _ACTOR = Actor(1, None, "bench", None)
 _NO_CONDITIONS = Preconditions(None, None)
+# What one key may ask for by default; and beside it, as many as sixteen connections can.
+USUAL_PER_SECOND = 1_000.0
+_WATCH_SECONDS = 0.2
 _ASIDE_SECONDS = 2.0  # so long at a time, until the import is over
 
 
@@ -56,9 +59,10 @@ class Lookups(Struct, frozen=True):
 
 
 class Import(Struct, frozen=True):
-    """One import of 200,000 rows, estimates being asked for all the while."""
+    """One import of 200,000 rows, estimates being asked for all the while: so many a second, or as many as come."""
 
     backend: str
+    asked_per_second: float | None
     seconds: float
     added_mb: float
     before_p99_ms: float
@@ -75,9 +79,10 @@ def measure_prices(core: int) -> tuple[list[Lookups], list[Import]]:
         stack.callback(postgres.close)
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for backend in BACKENDS:
-            url = _new_database(backend, directory, postgres, "imports")
-            imports.append(_measure_import(backend, url, core))
-            say(f"prices: {imports[-1]}")
+            for asked_per_second in (USUAL_PER_SECOND, None):
+                url = _new_database(backend, directory, postgres, f"imports-{asked_per_second}")
+                imports.append(_measure_import(backend, url, core, asked_per_second))
+                say(f"prices: {imports[-1]}")
             url = _new_database(backend, directory, postgres, "lookups")
             asyncio.run(_fill(url))
             lookups += _measure_lookups(backend, url, core)
@@ -100,12 +105,16 @@ def told(lookups: list[Lookups], imports: list[Import]) -> str:
         f"prices: import of {RATES:,} rows, goals {IMPORT_SECONDS:g} s, {IMPORT_MB:g} MB more, p99 of estimates at "
         f"most {IMPORT_P99:g} times"
     )
-    lines.append(f"{'':14}{'seconds':>10}{'MB more':>10}{'p99 ms before':>16}{'during':>10}{'times':>8}{'req/s':>14}")
+    lines.append(
+        f"{'':14}{'asked/s':>10}{'seconds':>10}{'MB more':>10}{'p99 ms before':>16}{'during':>10}{'times':>8}"
+        f"{'req/s':>14}"
+    )
     for one in imports:
         times = one.during_p99_ms / one.before_p99_ms
         kept = one.seconds <= IMPORT_SECONDS and one.added_mb <= IMPORT_MB and times <= IMPORT_P99
         lines.append(
-            f"{one.backend:14}{one.seconds:10.1f}{one.added_mb:10.0f}{one.before_p99_ms:16.2f}{one.during_p99_ms:10.2f}"
+            f"{one.backend:14}{'all' if one.asked_per_second is None else f'{one.asked_per_second:,.0f}':>10}"
+            f"{one.seconds:10.1f}{one.added_mb:10.0f}{one.before_p99_ms:16.2f}{one.during_p99_ms:10.2f}"
             f"{times:8.1f}{one.before_per_second:7.0f}/{one.during_per_second:.0f}  {'reached' if kept else 'MISSED'}"
         )
     return "\n".join(lines)
@@ -179,15 +188,14 @@ def _half_ms(port: int, paths: list[str]) -> float:
     return run_load(port, requests, count=len(requests), connections=1).p50_ms
 
 
-def _measure_import(backend: str, url: str, core: int) -> Import:
+def _measure_import(backend: str, url: str, core: int, asked_per_second: float | None) -> Import:
     file = _file()
     estimates = [exchange.request for exchange in estimate_exchanges()]
     with Server("service.app:create_app", core, factory=True, database_url=url) as server:
         base = f"http://{HOST}:{server.port}/v1/price-tables/bench"
         httpx.put(base, json={"currency": "USD"}, trust_env=False).raise_for_status()
-        before = run_load(server.port, estimates, seconds=5)
-        resident_mb = server.memory_mb("VmRSS")
-        server.reset_peak()
+        before = run_load(server.port, estimates, seconds=5, per_second=asked_per_second)
+        resident_mb = peak_mb = server.memory_mb()
         taken: list[float] = []
 
         def send() -> None:
@@ -198,17 +206,26 @@ def _measure_import(backend: str, url: str, core: int) -> Import:
             taken.append(time.perf_counter() - began)
             assert answer.status_code == 201, answer.text  # a benchmark stops where it is wrong
 
-        sending = threading.Thread(target=send)
+        def watch() -> None:
+            nonlocal peak_mb
+            while sending.is_alive():
+                peak_mb = max(peak_mb, server.memory_mb())
+                time.sleep(_WATCH_SECONDS)
+
+        sending, watching = threading.Thread(target=send), threading.Thread(target=watch)
         sending.start()
+        watching.start()
         during = []
         while sending.is_alive():
-            during.append(run_load(server.port, estimates, seconds=_ASIDE_SECONDS))
+            during.append(run_load(server.port, estimates, seconds=_ASIDE_SECONDS, per_second=asked_per_second))
         sending.join()
+        watching.join()
         during_ms = sorted(itertools.chain.from_iterable(one.latencies_ms for one in during))
         return Import(
             backend,
+            asked_per_second,
             taken[0],
-            server.memory_mb("VmHWM") - resident_mb,
+            peak_mb - resident_mb,
             before.p99_ms,
             during_ms[int(len(during_ms) * 0.99)],
             before.per_second,

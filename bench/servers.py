@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from bench.load import HOST
 from tests.support.ports import free_port
@@ -46,6 +46,15 @@ def output_of(module: str, core: int) -> bytes:
         return subprocess.run([sys.executable, "-m", module], cwd=_ROOT, check=True, stdout=subprocess.PIPE).stdout
 
 
+def _memory_of(pid: str) -> int:
+    """Kilobytes of a process; none of one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
 class Server:
     """An application under uvicorn, run as `traincost serve` runs it. Ended with its context."""
 
@@ -73,14 +82,11 @@ class Server:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
-    def memory_mb(self, what: Literal["VmRSS", "VmHWM"]) -> float:
-        """Memory that the process holds now, or has held at the most since `reset_peak`."""
-        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1000
-
-    def reset_peak(self) -> None:
-        """The peak of its memory is counted from now on (proc(5), clear_refs)."""
-        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+    def memory_mb(self) -> float:
+        """Memory that the process and its children hold now, what several of them share counted once."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return sum(map(_memory_of, [str(pid), *children])) / 1000
 
     def stop(self) -> None:
         """Ask it to end; insist if it does not."""

@@ -5,15 +5,17 @@ import binascii
 import datetime
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
 import msgspec
-from litestar import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from service.errors import BrokenRule
 from service.http.text import forbidden_in
+
+if TYPE_CHECKING:  # stores use pages without a web framework
+    from litestar import Request
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -89,7 +91,7 @@ def count_key(value: Any) -> int:
     return value
 
 
-def next_link(request: Request[Any, Any, Any], cursor: str | None) -> tuple[tuple[bytes, bytes], ...]:
+def next_link(request: "Request[Any, Any, Any]", cursor: str | None) -> tuple[tuple[bytes, bytes], ...]:
     """The Link header of the next page, relative to the host; none on the last page."""
     if cursor is None:
         return ()

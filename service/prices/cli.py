@@ -10,9 +10,9 @@ from msgspec import Struct
 from service.access.cli import at_terminal
 from service.access.store import get_project
 from service.errors import NotFound, StartupError
-from service.http.conditional import Preconditions
+from service.http.preconditions import Preconditions
 from service.http.text import canonical_name
-from service.prices import operations, rate_store, store
+from service.prices import contents, file_imports, rate_store, store
 from service.prices.importers import read_rates
 from service.prices.importers import schemas as files
 from service.prices.importers.fields import words_of
@@ -94,16 +94,16 @@ async def run_import(database_url: str, asked: Import, progress: Progress | None
         outcome = read_rates(asked.data, options, progress)
         if asked.dry_run or outcome.report.refused:
             return ImportAnswer(False, asked.dry_run, None, outcome.report)
-        content = operations.content_of(outcome.rates)
+        content = contents.content_of(outcome.rates)
         async with engine.begin() as connection:
             if currency is None:
                 name = canonical_name(asked.table, "query", "table")
                 await store.save_table(connection, actor, name, PriceTableWrite(options.currency), _NO_PRECONDITIONS)
-            revision, created = await operations.store_content(
+            revision, created = await contents.store_content(
                 connection, actor, asked.table, asked.beside, content, _NO_PRECONDITIONS
             )
             if created and not content.rates:
-                raise operations.without_rates(outcome.report)
+                raise file_imports.without_rates(outcome.report)
         return ImportAnswer(created, False, revision, outcome.report)
     finally:
         await engine.dispose()

@@ -8,7 +8,7 @@ from importlib.resources import files
 import msgspec
 
 from service.http.diagnosis import read_custom
-from service.prices.operations import store_released
+from service.prices.contents import store_released
 from service.prices.schemas import Rate
 from service.prices.store import RELEASED_NAME
 from service.prices.table_schemas import Revision, RevisionWrite

@@ -18,6 +18,7 @@ from service.prices.schemas import EgressRate, GpuRate, Rate, StorageRate
 R = TypeVar("R", bound=Rate)
 
 _SEPARATOR = "\t"  # no field holds one
+_KEY_PART = 100  # characters of each part of an offer's key
 _LATEST = datetime.date.max.toordinal()
 _SHARED = ("source", "note", "provider", "region", "seen_on", "valid_from", "valid_to")
 _SHARED_OF_GPU = (
@@ -99,7 +100,7 @@ def offer_key(rate: Rate) -> str:
     """The offer as a text that sorts as people read it, short enough for any index."""
     offer = offer_of(rate)
     digest = blake2b(repr(offer).encode(), digest_size=8).hexdigest()
-    return _SEPARATOR.join([str(part)[:100] for part in offer[:6]] + [digest])
+    return _SEPARATOR.join([str(part)[:_KEY_PART] for part in offer[:6]] + [digest])
 
 
 def rate_digest(body: bytes) -> bytes:
@@ -110,15 +111,22 @@ def rate_digest(body: bytes) -> bytes:
 def in_order(rates: Iterable[Rate]) -> tuple[Rate, ...]:
     """The rates in the one order of every revision: by offer, the newest of an offer first; a rate given twice once."""
     pool: dict[Any, Any] = {}
-    parts: dict[str, dict[str, Rate]] = {}
+    parts: dict[str, list[Rate]] = {}
     for rate in rates:
         settle(rate, pool)
-        key = offer_key(rate)
+        what = accelerator_of(rate) if isinstance(rate, GpuRate) else rate.provider.casefold()
+        parts.setdefault(f"{rate.__struct_config__.tag}{_SEPARATOR}{what[:_KEY_PART]}{_SEPARATOR}", []).append(rate)
+    # Accelerator by accelerator: sorting all of them at once would hold up every request for a third of a second, and
+    # all their keys would take as much memory as the rates.
+    return tuple(rate for _, part in sorted(parts.items(), key=itemgetter(0)) for rate in _part_in_order(part))
+
+
+def _part_in_order(rates: Iterable[Rate]) -> list[Rate]:
+    keyed = {}
+    for rate in rates:
         newest_first = f"{_LATEST - start_of(rate).toordinal():07d}{rate_digest(encoded_rate(rate)).hex()}"
-        kind, what, _ = key.split(_SEPARATOR, 2)
-        parts.setdefault(f"{kind}{_SEPARATOR}{what}{_SEPARATOR}", {})[key + newest_first] = rate
-    # Accelerator by accelerator: sorting all of them at once would hold up every request for a third of a second.
-    return tuple(part[key] for _, part in sorted(parts.items(), key=itemgetter(0)) for key in sorted(part))
+        keyed[offer_key(rate) + newest_first] = rate
+    return [keyed[key] for key in sorted(keyed)]
 
 
 def content_hash(rates: Sequence[Rate]) -> str:

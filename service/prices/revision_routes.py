@@ -15,10 +15,11 @@ from service.http.paging import next_link
 from service.http.principal import actor_of, project_of
 from service.http.requests import query_of
 from service.http.responses import JSON, Empty, Streamed
-from service.prices import operations, revision_store, store
+from service.prices import contents, operations, revision_store, store
+from service.prices.file_imports import FileImport
 from service.prices.importers.own_csv import write_rates
 from service.prices.importers.schemas import MAX_BYTES
-from service.prices.operations import FileImport, Prices
+from service.prices.operations import Prices
 from service.prices.requests import (
     CSV_TYPE,
     PRIVATE,
@@ -126,7 +127,7 @@ async def get_price_revision(
     Who made it when, from what, and how many rates it holds; the rates themselves are under rates and export.
     """
     revision = await store.get_revision(reader, project_of(request), read_name(name), number)
-    return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
+    return conditional(request, encoded(revision), contents.revision_etag(revision), STORED_CACHE)
 
 
 @get(
@@ -187,8 +188,8 @@ async def import_prices(request: AnyRequest, name: Name, prices: NamedDependency
         return said(await operations.try_file(prices, head.name, await request.body(), options))
     once = await read_once(request)
     body, preconditions = await request.body(), read_preconditions(request)
-    given = FileImport(actor_of(request), head.name, body, options, beside(asked), preconditions, once)
-    return said(await operations.import_file(prices, given))
+    given = FileImport(actor_of(request), head.name, options, beside(asked), preconditions, once)
+    return said(await operations.import_file(prices, given, body))
 
 
 @get(
@@ -206,7 +207,7 @@ async def get_price_revision_by_id(
     Whatever became of its table: what was priced with it stays explained.
     """
     revision = await revision_store.get_revision_by_id(reader, project_of(request), revision_id)
-    return conditional(request, encoded(revision), operations.revision_etag(revision), STORED_CACHE)
+    return conditional(request, encoded(revision), contents.revision_etag(revision), STORED_CACHE)
 
 
 @get(
@@ -235,7 +236,7 @@ async def export_price_revision_by_id(
 
 
 def _exported(request: AnyRequest, prices: Prices, revision: Revision) -> Response[Any]:
-    etag = operations.revision_etag(revision)
+    etag = contents.revision_etag(revision)
     known = read_tags(request, "if-none-match")
     if known is not None and known.holds(etag, strong=False):
         return Empty(304, ((b"etag", etag.encode()), *PRIVATE))

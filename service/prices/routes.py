@@ -15,7 +15,7 @@ from service.http.paging import next_link
 from service.http.principal import actor_of, project_of
 from service.http.requests import FastRequest, StrictBody, query_of
 from service.http.responses import JSON
-from service.prices import operations, store
+from service.prices import contents, operations, store
 from service.prices.operations import Prices
 from service.prices.rate_routes import RATE_HANDLERS
 from service.prices.requests import PRIVATE, AnyRequest, Name, read_name
@@ -106,7 +106,7 @@ async def put_price_table(
     saved = await store.save_table(writer, actor_of(request), read_name(name), data, read_preconditions(request))
     headers = [(b"etag", saved.etag.encode()), *caching(STORED_CACHE)]
     if saved.created:
-        headers.append((b"location", operations.table_path(read_name(name)).encode()))
+        headers.append((b"location", contents.table_path(read_name(name)).encode()))
     return JSON(saved.body, 201 if saved.created else 200, headers)
 
 

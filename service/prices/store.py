@@ -14,9 +14,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import BrokenRule, Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired, Where
-from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import count_key, instant_key, read_cursor, text_key, write_cursor
+from service.http.preconditions import Preconditions
 from service.http.text import name_key
 from service.prices.revision_store import OURS, VISIBLE, Head, find_latest, find_revision
 from service.prices.table_schemas import (

@@ -15,9 +15,9 @@ from sqlalchemy import ColumnElement, Row, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import BrokenRule, Conflict, Fault, NotFound
-from service.http.conditional import Preconditions
 from service.http.encoding import encoded
 from service.http.paging import read_cursor, text_key, write_cursor
+from service.http.preconditions import Preconditions
 from service.http.text import name_key
 from service.money import written
 from service.scenarios.actual_schemas import (

@@ -22,8 +22,8 @@ from service.estimates.tables import tables_of
 from service.estimator.inputs import Budget
 from service.estimator.results import Estimate, Judged, Note, Verdict
 from service.estimator.verdict import judge
-from service.http.conditional import Preconditions
 from service.http.encoding import encoded
+from service.http.preconditions import Preconditions
 from service.http.text import canonical_name
 from service.money import Money, written
 from service.prices.operations import Prices

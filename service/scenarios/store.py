@@ -28,8 +28,8 @@ from service.estimates.operations import estimate, in_utc
 from service.estimates.schemas import EstimateRequest
 from service.estimator.answers import PricesUsed
 from service.estimator.results import Estimate
-from service.http.conditional import Preconditions
 from service.http.encoding import encoded
+from service.http.preconditions import Preconditions
 from service.http.text import canonical_name, name_key
 from service.prices.store import release_tables, use_table
 from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, refuse_archived, stored, words_of

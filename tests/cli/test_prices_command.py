@@ -164,12 +164,12 @@ def test_a_database_that_is_not_migrated_is_said_in_one_line(tmp_path: Path, off
 def test_a_failure_on_the_way_leaves_no_table_behind(
     database: str, offers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from service.prices import operations
+    from service.prices import contents
 
     async def fail(*_: object) -> None:
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(operations, "insert_rates", fail)
+    monkeypatch.setattr(contents, "insert_rates", fail)
     with pytest.raises(RuntimeError, match="power cut"):
         prices("import", offers, "--table=market", "--create")
     monkeypatch.undo()

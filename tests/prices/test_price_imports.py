@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from service.errors import Unavailable
-from service.http.conditional import Preconditions
+from service.http.preconditions import Preconditions
+from service.prices.file_imports import FileImport
 from service.prices.importers.schemas import MAX_BYTES, ImportOptions
-from service.prices.operations import APART_BYTES, FileImport, import_file
+from service.prices.operations import APART_BYTES, import_file
 from service.prices.table_schemas import RevisionWrite
 from service.storage.audit import Actor
 from tests.prices.rates import many, row
@@ -199,11 +200,10 @@ async def test_a_database_that_is_not_there_is_no_fault_of_a_large_file(
     asked = FileImport(
         Actor(1, None, "a test", None),
         "ours",
-        large,
         ImportOptions(),
         RevisionWrite(rates=()),
         Preconditions(None, None),
         None,
     )
     with pytest.raises(Unavailable):
-        await import_file(prices, asked)
+        await import_file(prices, asked, large)

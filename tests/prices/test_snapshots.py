@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from service.errors import Conflict, NotFound
-from service.http.conditional import Preconditions, Tags
+from service.http.preconditions import Preconditions, Tags
 from service.prices import store
-from service.prices.operations import content_of, store_content
+from service.prices.contents import content_of, store_content
 from service.prices.snapshots import MAX_OLDER, Snapshots
 from service.prices.table_schemas import PriceTableWrite, RevisionWrite
 from service.storage.audit import Actor

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.http.conditional import Preconditions
-from service.prices.operations import content_of, store_content
+from service.http.preconditions import Preconditions
+from service.prices.contents import content_of, store_content
 from service.prices.snapshots import Snapshots
 from service.prices.table_schemas import RevisionWrite
 from service.storage.audit import Actor

@@ -19,7 +19,7 @@ _PARENT = """
 import asyncio, sys
 from service.apart import Apart
 from tests.storage import apart_jobs
-asyncio.run(Apart().run(apart_jobs.write_and_stay, sys.argv[1]))
+asyncio.run(Apart().run(apart_jobs.write_and_stay, sys.argv[1], data=b''))
 """
 
 
@@ -43,14 +43,14 @@ async def until_gone(process: int) -> None:
 
 
 async def test_it_runs_in_another_process_and_what_it_prints_is_no_answer() -> None:
-    number, text = await Apart().run(apart_jobs.who_am_i, "é" * 100_000)
+    number, text = await Apart().run(apart_jobs.who_am_i, data=("é" * 100_000).encode())
     assert number != os.getpid()
     assert text == "é" * 100_000
 
 
 async def test_an_error_of_ours_comes_back_whole() -> None:
     with pytest.raises(AmbiguousName) as raised:
-        await Apart().run(apart_jobs.refuse, "h100")
+        await Apart().run(apart_jobs.refuse, "h100", data=b"")
     assert raised.value.candidates == ("h100-sxm-80gb", "h100-pcie-80gb")
     assert raised.value.faults == (Fault("query", "gpu", raised.value.detail),)
     assert str(raised.value) == raised.value.detail
@@ -58,23 +58,23 @@ async def test_an_error_of_ours_comes_back_whole() -> None:
 
 async def test_a_child_that_is_ended_from_outside_is_no_result() -> None:
     with pytest.raises(Unavailable, match="ended before it was done"):
-        await Apart().run(apart_jobs.die)
+        await Apart().run(apart_jobs.die, data=b"x" * 1_000_000)
 
 
 async def test_an_error_that_is_none_of_ours_is_raised_where_it_is_logged() -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        await Apart().run(apart_jobs.fail)
+        await Apart().run(apart_jobs.fail, data=b"")
 
 
 async def test_a_caller_that_gives_up_ends_it(tmp_path: Path) -> None:
     apart = Apart()
-    running = asyncio.create_task(apart.run(apart_jobs.write_and_stay, str(tmp_path / "pid")))
+    running = asyncio.create_task(apart.run(apart_jobs.write_and_stay, str(tmp_path / "pid"), data=b""))
     child = await until_written(tmp_path / "pid")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     await until_gone(child)
-    assert (await apart.run(apart_jobs.who_am_i, ""))[1] == ""  # and the next has its turn
+    assert (await apart.run(apart_jobs.who_am_i, data=b""))[1] == ""  # and the next has its turn
 
 
 async def test_it_ends_with_its_parent(tmp_path: Path) -> None:
@@ -86,5 +86,5 @@ async def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 async def test_of_two_the_second_waits(tmp_path: Path) -> None:
     apart, log = Apart(), tmp_path / "log"
-    await asyncio.gather(*(apart.run(apart_jobs.begin_and_end, str(log)) for _ in range(2)))
+    await asyncio.gather(*(apart.run(apart_jobs.begin_and_end, str(log), data=b"") for _ in range(2)))
     assert log.read_text() == "begin\nend\nbegin\nend\n"
