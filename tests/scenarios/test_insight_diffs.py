@@ -94,6 +94,7 @@ async def test_two_currencies_are_compared_at_the_rates_that_are_stated(stored_a
         "400.00",
         {"/price/amount": Decimal("400.00"), "/price/currency": Decimal("0.00")},
     )
+    assert found["notes"] == []
     later = {**stated, "rates": {"EUR": "1.50"}}
     moved = await diff(stored_api, {"name": "euros", "rates": stated}, {"name": "euros", "rates": later})
     assert by_field(moved) == {"currency": Decimal("400.00")}
@@ -164,6 +165,7 @@ async def test_an_exchange_that_only_one_side_has_is_an_effect_of_the_currency(s
     # The table's $1,600 became 1,440 euros, which are $1,555.20; 100 euros of storage are $108.
     assert by_field(found) == {"/storage/amount": Decimal("8.00"), "/exchange": Decimal("-44.80")}
     assert [effect["kind"] for effect in found["effects"]] == ["input", "currency"]
+    assert found["notes"] == []
 
 
 async def test_the_exchange_of_one_side_is_a_rate_for_both(stored_api: httpx.AsyncClient) -> None:

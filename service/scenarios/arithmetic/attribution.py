@@ -163,7 +163,7 @@ def attributed(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_
         notes = (Note("currencies-differ", "warning", told),)
         return Attribution(before.currency, before.total, after.total, None, None, None, None, _ORDER, notes)
     with exact_arithmetic():
-        effects = _effects(before, after, evaluate, model_version)
+        effects, is_together = _effects(before, after, evaluate, model_version)
         difference = after.total - before.total
         percent = number(difference * PERCENT / before.total) if before.total else None
         return Attribution(
@@ -175,7 +175,7 @@ def attributed(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_
             _by_kind(effects, nothing(before.currency)),
             effects,
             _ORDER,
-            _notes(before, after, effects, model_version),
+            _notes(before, after, effects, model_version, is_together=is_together),
         )
 
 
@@ -203,8 +203,12 @@ class _Step(Struct, frozen=True):
     point: Point
 
 
-def _effects(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_version: str) -> tuple[Effect, ...]:
+def _effects(
+    before: Evaluation, after: Evaluation, evaluate: Evaluate, model_version: str
+) -> tuple[tuple[Effect, ...], bool]:
+    """One after the other, and whether one of them is of several changes."""
     effects: list[Effect] = []
+    is_together = False
     waiting: list[tuple[SimpleKind, tuple[str, ...]]] = []
     here = _find_total(before.point, evaluate)
     moved_by_model = nothing(before.currency)
@@ -217,10 +221,12 @@ def _effects(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_ve
         there = _find_total(step.point, evaluate)
         if there is not None:
             effects.append(_effect(waiting, there - here))
+            is_together |= len(waiting) > 1
             here, waiting = there, []
     if waiting:
         if after.total != here or waiting != [("model", ())]:
             effects.append(_effect(waiting, after.total - here))
+            is_together |= len(waiting) > 1
     else:
         moved_by_model += after.total - here
     versions = {before.point.model_version, after.point.model_version}
@@ -229,7 +235,7 @@ def _effects(before: Evaluation, after: Evaluation, evaluate: Evaluate, model_ve
         model = Effect("model", ("model",), (), moved_by_model)
         at = next((index for index, effect in enumerate(effects) if "currency" in effect.kinds), len(effects))
         effects.insert(at, model)
-    return tuple(effects)
+    return tuple(effects), is_together
 
 
 def _steps(before: Point, after: Point) -> Iterator[_Step]:
@@ -273,7 +279,9 @@ def _by_kind(effects: tuple[Effect, ...], nothing: Decimal) -> KindTotals:
     return KindTotals(**sums)
 
 
-def _notes(before: Evaluation, after: Evaluation, effects: tuple[Effect, ...], model_version: str) -> tuple[Note, ...]:
+def _notes(
+    before: Evaluation, after: Evaluation, effects: tuple[Effect, ...], model_version: str, *, is_together: bool
+) -> tuple[Note, ...]:
     """What the reader must know to read the effects."""
     notes = []
     versions = sorted({before.point.model_version, after.point.model_version} - {model_version})
@@ -286,7 +294,7 @@ def _notes(before: Evaluation, after: Evaluation, effects: tuple[Effect, ...], m
     elif any("model" in effect.kinds and effect.amount for effect in effects):
         told = "The model version is the same and a stored total is not met again: its catalogue or prices have moved."
         notes.append(Note("not-reproduced", "warning", told))
-    if any(len(effect.fields) + len(set(effect.kinds) - {"input"}) > 1 for effect in effects):
+    if is_together:
         told = "Some changes are one effect together, because the request cannot be evaluated with only one of them."
         notes.append(Note("changes-together", "info", told))
     return tuple(notes)

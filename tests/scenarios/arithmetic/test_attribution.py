@@ -131,6 +131,22 @@ def test_fields_that_cannot_be_without_each_other_are_one_effect() -> None:
     assert codes(found) == {"changes-together"}
 
 
+def test_effects_of_one_change_each_are_not_said_to_be_together() -> None:
+    euros = a_run(price={"kind": "hourly", "amount": "3", "currency": "EUR"})
+    found = between(a_point(a_run(price={"kind": "hourly", "amount": "2", "currency": "USD"})), a_point(euros))
+    assert told(found) == [("input", ("/price/amount",), "800.00"), ("currency", ("/price/currency",), "0.00")]
+    assert codes(found) == set()
+
+
+def test_an_exchange_alone_is_together_with_nothing() -> None:
+    exchange = {"from_currency": "USD", "to_currency": "EUR", "rate": "0.9", "as_of": "2027-01-04"}
+    before = Evaluation(point=a_point(), currency="EUR", total=Decimal(1))
+    after = msgspec.structs.replace(before, point=a_point(a_run() | {"exchange": exchange}))
+    found = attributed(before, after, lambda _: Decimal(1), NOW)
+    assert [effect.fields for effect in found.effects or ()] == [("/exchange",)]
+    assert codes(found) == set()
+
+
 def test_a_change_that_costs_nothing_is_named_and_costs_nothing() -> None:
     found = between(a_point(), a_point(a_run(cluster={"gpu": "a100-sxm-80gb", "gpu_count": 8})))
     assert told(found) == [("input", ("/cluster/gpu",), "0.00")]
