@@ -1,7 +1,7 @@
 """What was really paid, period by period, beside the plan: records checked and added up, the plan's own progress.
 
 What a record does not say is not known, and a sum with it in it is not known either: never 0. A time between records
-that none covers is such a gap too; where nothing ran, a record of 0 says so.
+that none covers is such a gap too; where nothing ran, a record of 0 GPU-hours says so, and of the work as well.
 """
 
 import datetime
@@ -154,6 +154,19 @@ def finished_at(records: Sequence[ActualRecord], plan: Baseline) -> datetime.dat
     return None
 
 
+def until_finished(paid: ToDate, plan: Baseline, currency: str) -> ToDate:
+    """What was until all of the work was done, after which records add to neither hours nor work; else all of it."""
+    finished = finished_at(paid.records, plan)
+    return paid if finished is None else to_date(paid.records, finished, plan.unit, currency)
+
+
+def notes_on(paid: ToDate, done: ToDate) -> tuple[Note, ...]:
+    """On the records until the run was over, and on a gap in what was paid after it."""
+    if paid.has_gaps and not done.has_gaps:
+        return (*done.notes, GAP)
+    return done.notes
+
+
 def is_pause(record: ActualRecord, unit: WorkUnit) -> bool:
     """Whether it says that nothing ran: 0 GPU-hours, and no work."""
     return record.gpu_hours == 0 and not _work_in(record, unit)
@@ -244,7 +257,9 @@ def _point(moment: datetime.datetime, planned: Decimal, actual: Decimal | None, 
 
 
 def _work_in(record: ActualRecord, unit: WorkUnit) -> float | None:
-    return record.tokens_done if unit == "tokens" else record.productive_gpu_hours
+    """What it says; none where it says that nothing ran."""
+    said = record.tokens_done if unit == "tokens" else record.productive_gpu_hours
+    return 0.0 if said is None and record.gpu_hours == 0 else said
 
 
 def _in_utc(record: ActualRecord) -> ActualRecord:

@@ -27,15 +27,15 @@ from service.estimator.timing import finish_at
 from service.estimator.uncertainty import CHANCE
 from service.money import exact, exact_arithmetic, to_minor_unit
 from service.scenarios.arithmetic.actuals import (
-    GAP,
     ActualRecord,
     Baseline,
     ToDate,
     WorkUnit,
     baseline_of,
-    finished_at,
     hours_between,
+    notes_on,
     to_date,
+    until_finished,
 )
 from service.scenarios.arithmetic.remaining import Pace, RateBasis, Rest, pace_of, rest_of
 from service.scenarios.arithmetic.shares import decimal_of, shown
@@ -90,13 +90,12 @@ def reforecast(
     """The forecast as of a date, from the records that are over by then."""
     plan = baseline_of(answer)
     paid = to_date(records, as_of, plan.unit, answer.cost.currency)
-    finished = finished_at(paid.records, plan)
-    done = paid if finished is None else to_date(paid.records, finished, plan.unit, answer.cost.currency)
+    done = until_finished(paid, plan, answer.cost.currency)
     now = done.known_until
     if now is None and as_of <= schedule.start_at:
         now = schedule.start_at  # nothing is due yet, and nothing is done
     if now is None or done.work is None or done.has_gaps:
-        return _unknown(answer, plan, paid)
+        return _unknown(answer, plan, paid, done)
     pace = pace_of(plan, done)
     rest = Rest(None, None)  # what was paid in a gap after the end is not known
     if not paid.has_gaps:
@@ -121,11 +120,10 @@ def _forecast(
     total = None if remaining is None else paid.amount + remaining
     finish = _finish(now, pace.hours_left)
     planned_finish = frame_of(answer, schedule, "amortised").end
-    work_done = done.work if paid.work is None else paid.work
     return structs.replace(
-        _unknown(answer, plan, paid),
-        work_done=shown(work_done),
-        done_percent=shown(work_done * PERCENT / plan.work),
+        _unknown(answer, plan, paid, done),
+        work_done=shown(done.work),
+        done_percent=shown(done.work * PERCENT / plan.work),
         rate_basis=pace.basis,
         work_per_hour=shown(pace.per_hour),
         work_per_gpu_hour=None if pace.per_gpu_hour is None else shown(pace.per_gpu_hour),
@@ -142,14 +140,14 @@ def _forecast(
         finish_quantiles=_finish_quantiles(answer, now, pace.hours_left),
         confident_total=None if left is None else _confident_total(answer, plan, paid.amount, left),
         confident_finish_at=_confident_finish(answer, schedule, now, pace.hours_left),
-        notes=(*_notes_on_records(paid, done), *rest.notes, *_notes(answer, pace, finish)),
+        notes=(*notes_on(paid, done), *rest.notes, *_notes(answer, pace, finish)),
     )
 
 
-def _unknown(answer: Estimate, plan: Baseline, done: ToDate) -> Reforecast:
+def _unknown(answer: Estimate, plan: Baseline, paid: ToDate, done: ToDate) -> Reforecast:
     """What was paid, and that nobody can say more."""
     return Reforecast(
-        known_until=done.known_until,
+        known_until=paid.known_until,
         currency=answer.cost.currency,
         unit=plan.unit,
         work=shown(plan.work),
@@ -159,7 +157,7 @@ def _unknown(answer: Estimate, plan: Baseline, done: ToDate) -> Reforecast:
         work_per_hour=None,
         work_per_gpu_hour=None,
         price_percent=None,
-        actual=None if done.known_until is None else done.amount,
+        actual=None if paid.known_until is None else paid.amount,
         remaining=None,
         total=None,
         planned_total=plan.expected_total,
@@ -172,15 +170,8 @@ def _unknown(answer: Estimate, plan: Baseline, done: ToDate) -> Reforecast:
         finish_quantiles=None,
         confident_total=None,
         confident_finish_at=None,
-        notes=done.notes,
+        notes=notes_on(paid, done),
     )
-
-
-def _notes_on_records(paid: ToDate, done: ToDate) -> Iterator[Note]:
-    """On those until the run was over, and on what was paid after it."""
-    yield from done.notes
-    if done is not paid:
-        yield from (note for note in paid.notes if note.code == GAP.code)
 
 
 def _notes(answer: Estimate, pace: Pace, finish: datetime.datetime | None) -> Iterator[Note]:

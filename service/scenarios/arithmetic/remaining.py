@@ -5,7 +5,8 @@
   of a blend would be a number that nobody has measured. Periods in which nothing ran are not of the hours: the rest is
   taken to go on without a pause.
 * **Price.** What was paid against what the plan would have cost for the GPU-hours that were billed, storage and the
-  like as planned; known as soon as the rate is. Before that the plan's.
+  like as planned for the hours since the first record; known as soon as the rate is. Before that the plan's. Of periods
+  in which nothing ran neither what was paid nor what was planned counts, so that a pause makes nothing cheaper.
 * **The end.** Once the work is done, the run is over: what later records say of hours and of work changes nothing, and
   of money only what is kept and what a commitment leaves unused is still to come.
 * **What is left.** GPU time by GPU-hours, beyond a commitment at the price beyond it, storage by hours, a kept data set
@@ -14,7 +15,7 @@
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -126,15 +127,19 @@ def _price_seen(answer: Estimate, schedule: Schedule, done: ToDate) -> Fraction 
     assert done.known_until is not None
     if done.gpu_hours is None:
         return _NO_PRICE
-    bill, beyond = _Bill.of(answer, schedule, done.known_until), Fraction(0)
-    for record in done.records:
+    unit = baseline_of(answer).unit
+    pauses = [record for record in done.records if is_pause(record, unit)]
+    ran = [record for record in done.records if not is_pause(record, unit)]
+    bill, beyond = _Bill.of(answer, schedule, done.known_until, pauses), Fraction(0)
+    for record in ran:
         if record.gpu_hours:
             hours = hours_between(record.period_start, record.period_end)
             extra = bill.beyond(record.period_start, hours, Fraction(exact(record.gpu_hours)))
             if extra is None:
                 return _NO_OVERFLOW_PRICE
             beyond += extra
-    found = bill.find_price(Fraction(done.amount), done.gpu_hours, beyond)
+    paid = sum((Fraction(record.amount) for record in ran), Fraction(0))
+    found = bill.find_price(paid, _hours_of(ran), done.gpu_hours, beyond)
     return _NO_PRICE if found is None else found
 
 
@@ -143,10 +148,11 @@ def _hours_of(records: Iterable[ActualRecord]) -> Fraction:
 
 
 class _Part(Struct, frozen=True):
-    """The plan's lines of one shape: in all, and until now."""
+    """The plan's lines of one shape: in all, until now, and of that within the pauses."""
 
     whole: Fraction = Fraction(0)
     until_now: Fraction = Fraction(0)
+    paused: Fraction = Fraction(0)
 
 
 class _Bill(Struct, frozen=True, kw_only=True):
@@ -159,14 +165,22 @@ class _Bill(Struct, frozen=True, kw_only=True):
     expected_hours: Fraction
 
     @classmethod
-    def of(cls, answer: Estimate, schedule: Schedule, now: datetime.datetime) -> "_Bill":
-        (until_now,) = lines_until(answer, schedule, [now])
+    def of(
+        cls, answer: Estimate, schedule: Schedule, now: datetime.datetime, pauses: Sequence[ActualRecord] = ()
+    ) -> "_Bill":
+        edges = [edge for pause in pauses for edge in (pause.period_start, pause.period_end)]
+        rows = lines_until(answer, schedule, [now, *edges])
         frame = frame_of(answer, schedule, "amortised")
         parts: dict[SpreadName, _Part] = {}
-        for line, shape, cost in zip(answer.cost.lines, spreads_of(answer, frame), until_now, strict=True):
+        for index, (line, shape) in enumerate(zip(answer.cost.lines, spreads_of(answer, frame), strict=True)):
             if line.component != "contingency":
+                until_now, *by_edge = (Fraction(row[index]) for row in rows)
                 before = parts.get(shape.name, _Part())
-                parts[shape.name] = _Part(before.whole + Fraction(line.amount), before.until_now + Fraction(cost))
+                parts[shape.name] = _Part(
+                    before.whole + Fraction(line.amount),
+                    before.until_now + until_now,
+                    before.paused + sum(by_edge[1::2]) - sum(by_edge[::2]),
+                )
         return cls(
             plan=baseline_of(answer),
             frame=frame,
@@ -190,10 +204,13 @@ class _Bill(Struct, frozen=True, kw_only=True):
         """Of a GPU-hour after set-up, the price beyond a commitment apart."""
         return self.part("run").whole / self.plan.run_gpu_hours
 
-    def find_price(self, paid: Fraction, gpu_hours: Fraction, beyond: Fraction) -> Fraction | None:
-        """The price that was paid for GPU time over the plan's; None where the two cannot be compared."""
+    def find_price(self, paid: Fraction, hours: Fraction, gpu_hours: Fraction, beyond: Fraction) -> Fraction | None:
+        """The price that was paid for GPU time over the plan's, pauses left out of what was paid and of the hours; None
+        where the two cannot be compared."""
         planned = self.part("setup").whole + self.per_gpu_hour * (gpu_hours - self.plan.setup_gpu_hours) + beyond
-        others = sum((self.part(name).until_now for name in ("whole_run", "retention", "term")), Fraction(0))
+        by_hour = self.part("whole_run").whole * min(Fraction(1), hours / self.expected_hours)
+        by_calendar = (self.part("retention"), self.part("term"))
+        others = by_hour + sum((part.until_now - part.paused for part in by_calendar), Fraction(0))
         for_gpu_time = paid - self.net * others
         return for_gpu_time / (self.net * planned) if for_gpu_time > 0 and self.net * planned > 0 else None
 

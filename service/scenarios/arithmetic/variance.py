@@ -8,7 +8,8 @@ that was really done it says what would have been right:
 * price: (rate paid - planned rate) x GPU-hours billed
 
 A rate is all that was paid over the GPU-hours billed, on both sides, so that the three add up to the difference:
-storage or egress that cost more than planned show as price.
+storage or egress that cost more than planned show as price. Once all of the work is done, later records count for their
+amounts alone, which show as price too.
 """
 
 import datetime
@@ -26,9 +27,11 @@ from service.scenarios.arithmetic.actuals import (
     WorkUnit,
     baseline_of,
     flexed_gpu_hours,
+    notes_on,
     planned_cost,
     planned_work,
     to_date,
+    until_finished,
 )
 from service.scenarios.arithmetic.phasing import planned_gpu_hours
 from service.scenarios.arithmetic.shares import amount_of, rounded_to, shown, units_of
@@ -67,39 +70,45 @@ def variance(
     answer: Estimate, schedule: Schedule, records: Sequence[ActualRecord], as_of: datetime.datetime
 ) -> Variance:
     """The difference between what was paid and the plan by then, in three effects that add up to it."""
-    currency, unit = answer.cost.currency, baseline_of(answer).unit
-    done = to_date(records, as_of, unit, currency)
-    if done.known_until is None:
-        return Variance(currency, None, unit, None, None, None, None, None, None, done.notes)
-    moment = done.known_until
+    plan, currency = baseline_of(answer), answer.cost.currency
+    paid = to_date(records, as_of, plan.unit, currency)
+    if paid.known_until is None:
+        return Variance(currency, None, plan.unit, None, None, None, None, None, None, paid.notes)
+    done = until_finished(paid, plan, currency)
+    moment = paid.known_until
     planned_amount = planned_cost(answer, schedule, moment)
     planned_hours = planned_gpu_hours(answer, schedule, moment)
     planned = _progress(planned_amount, planned_hours, planned_work(answer, schedule, moment))
-    actual = _progress(done.amount, done.gpu_hours, done.work)
-    difference = done.amount - planned_amount
+    actual = _progress(paid.amount, done.gpu_hours, done.work)
+    difference = paid.amount - planned_amount
     flexed = None if done.work is None else flexed_gpu_hours(answer, schedule, moment, done.work)
-    price, volume, efficiency = _effects(done, planned_amount, planned_hours, flexed, currency)
-    notes = done.notes
+    price, volume, efficiency = _effects(paid, done.gpu_hours, planned_amount, planned_hours, flexed, currency)
+    notes = notes_on(paid, done)
     if not planned_hours:
         notes += (Note("nothing-planned-yet", "warning", "By then no GPU-hour was planned: there is no planned rate."),)
-    return Variance(currency, moment, unit, planned, actual, difference, price, volume, efficiency, notes)
+    return Variance(currency, moment, plan.unit, planned, actual, difference, price, volume, efficiency, notes)
 
 
 def _effects(
-    done: ToDate, planned_amount: Decimal, planned_hours: Fraction, flexed_hours: Fraction | None, currency: str
+    paid: ToDate,
+    gpu_hours: Fraction | None,
+    planned_amount: Decimal,
+    planned_hours: Fraction,
+    flexed_hours: Fraction | None,
+    currency: str,
 ) -> tuple[_Effect, _Effect, _Effect]:
     """Price, volume and efficiency. Without the work done only the price is known; after a gap nothing is."""
-    if done.gpu_hours is None or done.has_gaps or not planned_hours:
+    if gpu_hours is None or paid.has_gaps or not planned_hours:
         return None, None, None
     one_unit = Fraction(amount_of(1, currency))
     rate = Fraction(planned_amount) / one_unit / planned_hours
-    price = Fraction(done.amount) / one_unit - rate * done.gpu_hours
-    difference = units_of(done.amount - planned_amount, currency)
+    price = Fraction(paid.amount) / one_unit - rate * gpu_hours
+    difference = units_of(paid.amount - planned_amount, currency)
     if flexed_hours is None:
-        parts = rounded_to(difference, [price, rate * (done.gpu_hours - planned_hours)])
+        parts = rounded_to(difference, [price, rate * (gpu_hours - planned_hours)])
         return amount_of(parts[0], currency), None, None
     volume = rate * (flexed_hours - planned_hours)
-    efficiency = rate * (done.gpu_hours - flexed_hours)
+    efficiency = rate * (gpu_hours - flexed_hours)
     parts = rounded_to(difference, [price, volume, efficiency])
     return amount_of(parts[0], currency), amount_of(parts[1], currency), amount_of(parts[2], currency)
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import BrokenRule
-from service.scenarios.arithmetic.actuals import ActualRecord, BurnDown, burn_down, checked_records, to_date
+from service.scenarios.arithmetic.actuals import (
+    ActualRecord,
+    BurnDown,
+    WorkUnit,
+    burn_down,
+    checked_records,
+    to_date,
+)
 from service.scenarios.arithmetic.phasing import phased
 from tests.support.plans import at, planned
 
@@ -50,6 +57,15 @@ def test_one_record_that_does_not_say_makes_the_sum_unknown() -> None:
     assert done.gpu_hours == 10
     assert done.work is None
     assert [note.code for note in done.notes] == ["work-unknown"]
+
+
+@pytest.mark.parametrize("unit", ["tokens", "productive_gpu_hours"])
+def test_where_nothing_ran_no_work_was_done_whether_it_is_said_or_not(unit: WorkUnit) -> None:
+    ran = a_record("2027-01-01", "2027-02-01", gpu_hours=5.0, tokens_done=4.0, productive_gpu_hours=4.0)
+    done = to_date([ran, a_record("2027-02-01", "2027-03-01", gpu_hours=0.0)], at("2027-03-01"), unit, "USD")
+    assert done.gpu_hours == 5
+    assert done.work == 4
+    assert done.notes == ()
 
 
 def test_a_time_that_no_record_covers_is_a_gap() -> None:
