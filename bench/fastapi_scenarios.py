@@ -31,6 +31,7 @@ from bench.fastapi_models import Estimate, EstimateRequest, Money, Section
 
 PROJECT_ID = 1
 ACTOR = "local"
+GENERATION = 2  # of the JSON, as the service has it in its tags
 
 engine = create_async_engine(os.environ["TRAINCOST_DATABASE_URL"], pool_size=10, max_overflow=0)
 sessions = async_sessionmaker(engine, expire_on_commit=False)
@@ -293,7 +294,7 @@ def folded(text: str) -> str:
 
 
 def etag_of(scenario: Scenario) -> str:
-    return f'"{scenario.id}-{scenario.version}"'
+    return f'"{scenario.id}-{scenario.version}-{GENERATION}"'
 
 
 def headers_of(scenario: Scenario) -> dict[str, str]:

@@ -12,6 +12,7 @@ from bench.load import HOST, Exchange
 from bench.workloads import decoder, full_bodies
 from service.estimates.operations import estimate
 from service.http.encoding import encoded
+from service.scenarios.heads import GENERATION
 from tests.support.tables import InMemory, list_prices
 
 SEED = 20270104
@@ -112,9 +113,9 @@ class Replacements:
     def __getitem__(self, place: int, /) -> Exchange:
         made = self._made[place % len(self._made)]
         version = place // SCENARIOS + 1
-        tag = b'%s\r\nIf-Match: "%d-%d"\r\n\r\n' % (made.head, self._ids[place % SCENARIOS], version)
+        tag = b'"%d-%d-%d"' % (self._ids[place % SCENARIOS], version, GENERATION)
         told = b'%s, "version": %d, "revision": %d}' % (made.answer, version + 1, version + 1)
-        return Exchange(tag + made.content, told)
+        return Exchange(b"%s\r\nIf-Match: %s\r\n\r\n%s" % (made.head, tag, made.content), told)
 
 
 def _replacement(number: int, turn: int, pick: random.Random) -> _Replacement:

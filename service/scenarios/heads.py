@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 from sqlalchemy import Row
 
 from service.errors import Conflict, Fault
@@ -14,6 +14,7 @@ from service.http.text import name_key
 from service.money import to_minor_unit, written
 from service.scenarios.schemas import BudgetShown, BudgetVerdict, ScenarioSummary, Status
 from service.scenarios.tables import scenarios
+from service.storage.audit import hash_of
 
 AnyRow = Row[*tuple[Any, ...]]
 # Without what is only searched.
@@ -29,8 +30,13 @@ class Stored(Struct, frozen=True):
     created: bool = False
 
 
-class Wire(Struct, frozen=True):
-    """`schemas.Scenario` with the stored bytes in their place; a test holds the two together."""
+# The generation of `Wire`: part of its tags, so that no cache keeps an answer of another. One more whenever a version
+# that is stored already is sent as other bytes: with another field, or judged by another rule.
+GENERATION = 2
+
+
+class Kept(Struct, frozen=True):
+    """What is kept of a scenario. The audit log has its hash, which no rule by which it is judged moves."""
 
     name: str
     description: str
@@ -48,12 +54,17 @@ class Wire(Struct, frozen=True):
     cost_centre: str | None
     planned_start: datetime.datetime | None
     budget: BudgetShown | None
+
+
+class Wire(Kept, frozen=True):
+    """`schemas.Scenario` with the stored bytes in their place; a test holds the two together."""
+
     verdict: BudgetVerdict | None
 
 
 def etag_of(row: AnyRow) -> str:
     """A strong tag: each change makes another version."""
-    return f'"{row.id}-{row.version}"'
+    return f'"{row.id}-{row.version}-{GENERATION}"'
 
 
 def words_of(name: str, description: str) -> str:
@@ -63,7 +74,17 @@ def words_of(name: str, description: str) -> str:
 
 def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = False) -> Stored:
     """A head with the request and the answer of its newest revision."""
-    wire = Wire(
+    values = (*structs.astuple(_kept(row, request, estimate)), verdict_of(row))
+    return Stored(row.name, etag_of(row), encoded(Wire(*values)), created)
+
+
+def audit_hash(row: AnyRow, request: bytes, estimate: bytes) -> str:
+    """The hash of it that stands in the audit log."""
+    return hash_of(encoded(_kept(row, request, estimate)))
+
+
+def _kept(row: AnyRow, request: bytes, estimate: bytes) -> Kept:
+    return Kept(
         row.name,
         row.description,
         row.labels,
@@ -80,9 +101,7 @@ def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = Fals
         row.cost_centre,
         row.planned_start,
         budget_of(row),
-        verdict_of(row),
     )
-    return Stored(row.name, etag_of(row), encoded(wire), created)
 
 
 def summary_of(row: AnyRow) -> ScenarioSummary:

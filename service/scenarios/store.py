@@ -32,7 +32,7 @@ from service.http.encoding import encoded
 from service.http.preconditions import Preconditions
 from service.http.text import canonical_name, name_key
 from service.prices.store import release_tables, use_table
-from service.scenarios.heads import HEAD, AnyRow, Stored, etag_of, refuse_archived, stored, words_of
+from service.scenarios.heads import HEAD, AnyRow, Stored, audit_hash, etag_of, refuse_archived, stored, words_of
 from service.scenarios.revision_store import add_revision, get_revision, says_the_same, values_again, values_of
 from service.scenarios.schemas import (
     ScenarioDuplicate,
@@ -42,7 +42,7 @@ from service.scenarios.schemas import (
 )
 from service.scenarios.tables import scenario_labels, scenario_revisions, scenarios
 from service.scenarios.values import budget_columns, checked_labels, instant_in_utc, one_line, patched_budget
-from service.storage.audit import Action, Actor, hash_of, record
+from service.storage.audit import Action, Actor, record
 
 _NAME_TAKEN = ("uq_scenarios_live_name", "scenarios.name_key")  # how PostgreSQL and SQLite name that index
 _MAX_KEY_BYTES = 1000  # what PostgreSQL can index, with room to spare
@@ -275,7 +275,9 @@ async def restore_scenario(connection: AsyncConnection, actor: Actor, name: str,
     if deleted.price_table is not None:
         newest = await get_revision(connection, actor.project_id, row.name)
         await _use_tables(connection, actor, row.id, tables_used(newest.estimate()))
-    await record(connection, actor, "restored", "scenario", row.name, after=hash_of(restored.body))
+    await record(
+        connection, actor, "restored", "scenario", row.name, after=audit_hash(row, deleted.request, deleted.estimate)
+    )
     return restored
 
 
@@ -355,7 +357,8 @@ async def _insert(
     await _write_labels(connection, actor.project_id, row)
     await _use_tables(connection, actor, row.id, answered.tables)
     made = stored(row, answered.values["request"], answered.values["estimate"], created=True)
-    await record(connection, actor, "created", "scenario", row.name, after=hash_of(made.body))
+    after = audit_hash(row, answered.values["request"], answered.values["estimate"])
+    await record(connection, actor, "created", "scenario", row.name, after=after)
     return made
 
 
@@ -382,10 +385,10 @@ async def _replace(
         await release_tables(connection, _USER, row.id)
     await _use_tables(connection, actor, row.id, answered.tables)
     await _write_labels(connection, actor.project_id, written, before=row)
-    made = stored(written, values["request"], values["estimate"])
-    before = hash_of(_whole(row).body)
-    await record(connection, actor, action, "scenario", row.name, before=before, after=hash_of(made.body))
-    return made
+    before = audit_hash(row, row.request, row.estimate)
+    after = audit_hash(written, values["request"], values["estimate"])
+    await record(connection, actor, action, "scenario", row.name, before=before, after=after)
+    return stored(written, values["request"], values["estimate"])
 
 
 async def _describe(
@@ -394,10 +397,10 @@ async def _describe(
     """The next version with the same revision."""
     written = await _write_head(connection, row, values)
     await _write_labels(connection, actor.project_id, written, before=row)
-    changed = stored(written, row.request, row.estimate)
-    after = None if action == "deleted" else hash_of(changed.body)
-    await record(connection, actor, action, "scenario", row.name, before=hash_of(_whole(row).body), after=after)
-    return changed
+    before = audit_hash(row, row.request, row.estimate)
+    after = None if action == "deleted" else audit_hash(written, row.request, row.estimate)
+    await record(connection, actor, action, "scenario", row.name, before=before, after=after)
+    return stored(written, row.request, row.estimate)
 
 
 async def _write_head(connection: AsyncConnection, row: AnyRow, values: dict[str, Any]) -> AnyRow:

@@ -12,6 +12,7 @@ from sqlalchemy import text
 from service.access.keys import key_id_of
 from service.http.encoding import encoded
 from service.prices.default import seed_default_table
+from service.scenarios import heads
 from service.scenarios.schemas import Share
 from service.storage.database import Database
 from tests.access.requests import OPERATIONS, RATE
@@ -140,6 +141,19 @@ async def test_what_an_object_was_before_is_what_it_became(keyed_api: httpx.Asyn
     assert created["after_hash"] == replaced["before_hash"] != replaced["after_hash"] == deleted["before_hash"]
     assert deleted["after_hash"] is None
     assert len(restored["after_hash"]) == 64
+
+
+async def test_a_scenario_has_the_hash_of_what_is_kept_of_it_whatever_it_is_judged_by(
+    keyed_api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"request": {}, "budget": {"amount": "1000000", "currency": "USD"}}
+    made = await keyed_api.put("/v1/scenarios/run", json=body)
+    assert made.json()["verdict"] is not None
+    monkeypatch.setattr(heads, "verdict_of", lambda row: None)  # as another release may judge it
+    await keyed_api.patch("/v1/scenarios/run", json={"description": "second"}, headers=ANY)
+    changed, created = await entries(keyed_api, kind="scenario")
+    kept = made.content[: made.content.rindex(b',"verdict":')] + b"}"
+    assert changed["before_hash"] == created["after_hash"] == sha256(kept).hexdigest()
 
 
 async def test_a_link_has_the_hashes_of_what_the_list_shows_of_it(keyed_api: httpx.AsyncClient) -> None:

@@ -6,6 +6,7 @@ import httpx
 import msgspec
 import pytest
 
+from service.scenarios import heads
 from service.scenarios.heads import Wire
 from service.scenarios.schemas import Scenario
 
@@ -52,6 +53,19 @@ async def test_a_stored_scenario_has_the_documented_shape(stored_api: httpx.Asyn
     answer = await create(stored_api, request={"price": {"kind": "hourly", "amount": 2.5}})
     msgspec.json.decode(answer.content, type=Scenario, dec_hook=hook)
     assert list(answer.json()) == list(Scenario.__struct_fields__) == list(Wire.__struct_fields__)
+
+
+async def test_a_tag_of_a_release_that_sent_other_json_is_no_tag_of_this_one(
+    stored_api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etag = (await create(stored_api)).headers["etag"]
+    assert (await stored_api.get(URL, headers={"If-None-Match": etag})).status_code == 304
+    number, version, _ = etag.strip('"').split("-")
+    assert (await stored_api.get(URL, headers={"If-None-Match": f'"{number}-{version}"'})).status_code == 200
+    monkeypatch.setattr(heads, "GENERATION", heads.GENERATION + 1)
+    again = await stored_api.get(URL, headers={"If-None-Match": etag})
+    assert (again.status_code, again.json()["version"]) == (200, 1)
+    assert (await stored_api.get("/v1/scenarios")).json()["items"][0]["etag"] == again.headers["etag"] != etag
 
 
 async def test_a_stored_request_can_be_sent_again(stored_api: httpx.AsyncClient) -> None:
