@@ -10,16 +10,20 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Protocol
 
+from litestar import Request
 from litestar.types import ASGIApp, Receive, Send
 
 from service.errors import Forbidden, Unauthenticated
 from service.http.failures import Failures, address_of, keep
 from service.http.limits import Limits
 from service.http.principal import PUBLIC, Principal
+from service.http.requests import refuse_strays
 
 # What a route is counted as where its `opt` does not say `rate`.
 _RATE_OF_METHOD = {"GET": "reads"}
 _MAX_LINKS = 10_000
+# What is answered to a link that is none, or none any more.
+_NO_LINK = frozenset({400, 404, 422})
 
 
 class Keys(Protocol):
@@ -85,7 +89,12 @@ class Gate:
             raise
 
     async def _follow(self, scope: Any, receive: Receive, send: Send) -> None:
-        """A path that is a secret by itself: who guesses it fails as who guesses keys does."""
+        """A path that is a secret by itself: who guesses it fails as who guesses keys does.
+
+        What does not belong to the request is refused first: it says nothing of the link, and no place among those that
+        are looked up is held while it is waited for.
+        """
+        await refuse_strays(Request(scope, receive))
         link = sha256(scope["path"].encode(errors="replace")).digest()
         seen: list[int] = []
 
@@ -96,13 +105,13 @@ class Gate:
 
         if link in self._links:
             await self._app(scope, receive, send_seen)
-            if _is_refusal(seen):
+            if not _NO_LINK.isdisjoint(seen):
                 self._links.pop(link, None)
             return
         with self._failures.trying(address_of(scope)) as attempt:
             await self._app(scope, receive, send_seen)
-            attempt.failed = _is_refusal(seen)
-        if seen and not attempt.failed and seen[0] < 500:
+            attempt.failed = not _NO_LINK.isdisjoint(seen)
+        if seen and seen[0] < 400:
             keep(self._links, link, None, _MAX_LINKS)
 
 
@@ -146,10 +155,6 @@ def _lacking(needed: str | None) -> Forbidden:
     if needed is None:
         return Forbidden("No key reaches this path: it says nothing of a scope.", "")
     return Forbidden(f"The key lacks the scope {needed}.", needed)
-
-
-def _is_refusal(statuses: list[int]) -> bool:
-    return any(400 <= status < 500 for status in statuses)
 
 
 _CARRIERS = frozenset({b"authorization", b"x-api-key"})

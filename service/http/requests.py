@@ -6,6 +6,7 @@ something is wrong, in `diagnosis`.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +14,6 @@ import msgspec
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.dto import AbstractDTO
-from litestar.exceptions import ClientException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from litestar.types.empty import Empty
 
@@ -34,6 +34,7 @@ _UTF8 = ("", "charset=utf-8", 'charset="utf-8"')
 _ONLY_JSON = frozenset({JSON_TYPE})
 _distinct_keys = json.JSONDecoder(object_pairs_hook=distinct)
 _untyped = msgspec.json.Decoder()
+_log = logging.getLogger(__name__)
 
 
 class FastRequest(Request[Any, Any, Any]):
@@ -50,7 +51,7 @@ class FastRequest(Request[Any, Any, Any]):
         while True:
             message = await self.receive()
             if message["type"] != "http.request":
-                raise ClientException("The client went away.")
+                raise _went_away()
             part = message.get("body", b"")
             size += len(part)
             if size > self.max_body_bytes:
@@ -149,16 +150,45 @@ def _unsupported(header: str, message: str) -> BadRequest:
 
 async def refuse_strays(request: Request[Any, Any, Any]) -> None:
     """Before every request: a route that declares no query parameters gets none, and one that declares no body gets
-    none either, so that nothing that was meant is dropped. (As a guard, which is a plain function, this would cost a
-    hop to another thread each time.)"""
+    none either, so that nothing that was meant is dropped. A body whose length is told is refused unread: it may never
+    come. (As a guard, which is a plain function, this would cost a hop to another thread each time.)"""
     if request.scope["query_string"] and "query" not in request.route_handler.opt:
         refuse_any(request.scope["query_string"])
+    if _takes_body(request.route_handler):
+        return
     for name, value in request.scope["headers"]:
-        if name == b"content-length" or name == b"transfer-encoding":  # noqa: PLR1714  # a tuple would be slower
-            if value != b"0" and not _takes_body(request.route_handler) and await request.body():
-                told = "This operation takes no body"
-                raise BadRequest("malformed-request", f"{told}: leave it out.", (Fault("body", "", told),))
-            return
+        if name == b"content-length":
+            if value.strip(b"0"):
+                raise _stray_body()
+        elif name == b"transfer-encoding":
+            await _require_no_byte(request)
+
+
+async def _require_no_byte(request: Request[Any, Any, Any]) -> None:
+    """A body in chunks may turn out to be none; its first byte is enough to refuse it. What was found is kept with the
+    connection: who looks again need not wait for what has come already."""
+    if request._body is not Empty:
+        return
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise _went_away()
+        if message.get("body"):
+            raise _stray_body()
+        more = message.get("more_body", False)
+    request._body = request._connection_state.body = b""
+
+
+def _stray_body() -> BadRequest:
+    told = "This operation takes no body"
+    return BadRequest("malformed-request", f"{told}: leave it out.", (Fault("body", "", told),))
+
+
+def _went_away() -> BadRequest:
+    """Nobody is there to be answered, and nothing is wrong here."""
+    _log.debug("the client went away before its body had come")
+    return BadRequest("malformed-request", "The client went away.")
 
 
 def _takes_body(handler: Any) -> bool:
