@@ -18,6 +18,10 @@ ONE = Decimal(1)
 _TOO_MUCH = Decimal(10) ** MAX_INTEGER_DIGITS
 
 
+class CurrenciesDiffer(BrokenRule):
+    """A table is in another currency than the price, and no rate of exchange leads from one to the other."""
+
+
 class Held(Protocol):
     """One revision's rates in memory."""
 
@@ -74,8 +78,8 @@ class Conversion:
             return factor
         told = f"The table is in {held.currency} and the price in {currency}"
         if factor is ONE:
-            raise BrokenRule.at(f"{at}/table", f"{told}: give exchange, with a rate and its day")
-        raise BrokenRule.at("/exchange/to_currency", f"{told}: convert into {currency}")
+            raise CurrenciesDiffer.at(f"{at}/table", f"{told}: give exchange, with a rate and its day")
+        raise CurrenciesDiffer.at("/exchange/to_currency", f"{told}: convert into {currency}")
 
     def told(self) -> str:
         """The rate in words, to stand behind a source."""

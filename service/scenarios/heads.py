@@ -22,12 +22,13 @@ HEAD = tuple(column for column in scenarios.c if column.name not in ("words", "p
 
 
 class Stored(Struct, frozen=True):
-    """A scenario as it leaves the store: its tag and its JSON, and whether it was just made."""
+    """A scenario as it leaves the store: its tag and its JSON, and whether it or its newest revision was just made."""
 
     name: str
     etag: str
     body: bytes
     created: bool = False
+    revised: bool = False
 
 
 # The generation of `Wire`: part of its tags, so that no cache keeps an answer of another. One more whenever a version
@@ -72,10 +73,10 @@ def words_of(name: str, description: str) -> str:
     return f"{name_key(name)}\n{name_key(description)}"
 
 
-def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = False) -> Stored:
+def stored(row: AnyRow, request: bytes, estimate: bytes, *, created: bool = False, revised: bool = False) -> Stored:
     """A head with the request and the answer of its newest revision."""
     values = (*structs.astuple(_kept(row, request, estimate)), verdict_of(row))
-    return Stored(row.name, etag_of(row), encoded(Wire(*values)), created)
+    return Stored(row.name, etag_of(row), encoded(Wire(*values)), created, revised)
 
 
 def audit_hash(row: AnyRow, request: bytes, estimate: bytes) -> str:

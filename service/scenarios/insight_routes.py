@@ -138,8 +138,8 @@ async def reprice_scenario(
     """Price a scenario anew.
 
     With other prices and by the current model, and why that differs from what is stored. Another `table` or `revision`
-    needs the scope `prices:read`. Nothing is stored unless `save=true`, which makes a revision and needs the scope
-    `scenarios:write` and If-Match.
+    needs the scope `prices:read`. Nothing is stored unless `save=true`, which needs the scope `scenarios:write` and
+    If-Match, and makes a revision if the request or its answer is another than the newest's.
     """
     query, preconditions = _reprice_query(request), read_preconditions(request)
     if data.table is not UNSET or data.revision is not UNSET:

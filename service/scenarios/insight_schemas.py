@@ -95,7 +95,10 @@ class RepriceQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ] = UNSET
     save: Annotated[
         bool,
-        Meta(description="Make it the scenario's newest revision; needs the scope `scenarios:write` and If-Match."),
+        Meta(
+            description="Make it the scenario's newest revision, unless that says the same already; needs the scope "
+            "`scenarios:write` and If-Match."
+        ),
     ] = False
 
 
@@ -113,7 +116,11 @@ class Reprice(Struct, frozen=True, forbid_unknown_fields=True):
     exchange: Annotated[Exchange | UnsetType, Meta(description="Instead of the one in the scenario.")] = UNSET
     note: Annotated[
         str,
-        Meta(max_length=2000, pattern=TEXT_PATTERN, description="Why; kept with the revision, so only with `save`."),
+        Meta(
+            max_length=2000,
+            pattern=TEXT_PATTERN,
+            description="Why; kept with the revision that is made, so only with `save`.",
+        ),
     ] = ""
 
 
@@ -125,7 +132,9 @@ class Repriced(Struct, frozen=True):
     total: Annotated[Decimal, Meta(description="As computed now.")]
     attribution: Attribution
     estimate: Estimate
-    saved: bool
+    saved: Annotated[
+        bool, Meta(description="False where nothing was asked to be saved, or nothing was new: then no note is kept.")
+    ]
     saved_revision: Annotated[int | None, Meta(description="The revision that it became; null if it was not saved.")]
 
 

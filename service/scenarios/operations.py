@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.aside import aside
 from service.errors import BadRequest, BrokenRule, Fault, NotFound, Where
 from service.estimates.bill_schemas import MeteredEgress, MeteredStorage, TablePrice, TableTiers
-from service.estimates.held import Held
+from service.estimates.held import CurrenciesDiffer, Held
 from service.estimates.operations import estimate
 from service.estimates.schemas import EstimateRequest
 from service.estimates.tables import tables_of
@@ -114,7 +114,8 @@ async def read_anew(prices: Prices, project_id: int, name: str, asked: Reprice, 
     try:
         answer = await asyncio.to_thread(_estimated, request, tables)
     except BrokenRule as error:
-        error.faults = tuple(_as_asked(fault, asked, query) for fault in error.faults)
+        differ = isinstance(error, CurrenciesDiffer)
+        error.faults = tuple(_as_asked(fault, asked, query, differ=differ) for fault in error.faults)
         raise
     sides = (_side(stored, None), Side(request, answer))
     held = await _held(prices, project_id, sides)
@@ -134,13 +135,15 @@ async def save_anew(
     *,
     may_approve: bool,
 ) -> tuple[Repriced, str]:
-    """The same, kept as the scenario's newest revision; with the scenario's new tag."""
+    """The same, kept as the scenario's newest revision if there is anything new in it; with the scenario's tag."""
     read = await read_anew(prices, actor.project_id, name, asked, query)
     request = _as_kept(read.stored.request, read.request, read.answer)
     note = asked.note or f"Revision {read.stored.number} at other prices"
     answered = answered_now(request, read.answer, note)
     async with prices.begin() as connection:
         saved = await save_answer(connection, actor, name, answered, preconditions, may_approve=may_approve)
+        if not saved.revised:
+            return read.shown, saved.etag
         newest = await get_revision(connection, actor.project_id, name)
     return structs.replace(read.shown, saved=True, saved_revision=newest.number), saved.etag
 
@@ -301,20 +304,22 @@ def _repriced_request(request: EstimateRequest, asked: Reprice, query: RepriceQu
     return structs.replace(request, price=price, storage=storage, egress=egress, exchange=exchange)
 
 
-def _as_asked(fault: Fault, asked: Reprice, query: RepriceQuery) -> Fault:
+def _as_asked(fault: Fault, asked: Reprice, query: RepriceQuery, *, differ: bool) -> Fault:
     """A fault of the request that was put together, said of what was sent: of the field that it is in, else of the one
-    that chose these prices; of the scenario where it is its own."""
+    that chose these prices, or the currency where two `differ`; of the scenario where it is its own."""
     if asked.exchange is not UNSET and fault.pointer.startswith("/exchange"):
         return fault  # it is called the same here
     section, _, field = fault.pointer.rpartition("/")
     sent = [name for name in ("table", "revision") if getattr(asked, name) is not UNSET]
     sent += [] if query.as_of is UNSET else ["as_of"]
     blamed = sent[0] if sent else None
-    if field in sent and (section == "/price" or field == "as_of"):
+    if differ:
+        blamed = next((name for name in ("table", "exchange") if getattr(asked, name) is not UNSET), None)
+    elif field in sent and (section == "/price" or field == "as_of"):
         blamed = field
     elif field in ("table", "revision"):
         blamed = None
-    told = fault.message if blamed == field else f"In the scenario, at {fault.pointer}: {fault.message}"
+    told = fault.message if blamed == field and not differ else f"In the scenario, at {fault.pointer}: {fault.message}"
     if blamed is None:
         return Fault("path", "name", told)
     return Fault("query", blamed, told) if blamed == "as_of" else Fault("body", f"/{blamed}", told)

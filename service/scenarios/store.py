@@ -388,7 +388,7 @@ async def _replace(
     before = audit_hash(row, row.request, row.estimate)
     after = audit_hash(written, values["request"], values["estimate"])
     await record(connection, actor, action, "scenario", row.name, before=before, after=after)
-    return stored(written, values["request"], values["estimate"])
+    return stored(written, values["request"], values["estimate"], revised=True)
 
 
 async def _describe(

@@ -148,6 +148,52 @@ async def test_why_other_prices_are_saved_is_kept(stored_api: httpx.AsyncClient)
     assert (unsaved.status_code, unsaved.json()["errors"][0]["pointer"]) == (422, "/note")
 
 
+async def test_what_is_not_new_is_not_said_to_be_saved(stored_api: httpx.AsyncClient) -> None:
+    await price(stored_api, "2.00")
+    await put(stored_api, "run", a_run(price=FROM_TABLE))
+    before = await stored_api.get("/v1/scenarios/run")
+    again = await stored_api.post(REPRICE, json={"note": "why"}, params={"save": "true"}, headers={"If-Match": "*"})
+    assert (again.status_code, again.json()["saved"], again.json()["saved_revision"]) == (200, False, None)
+    assert again.headers["etag"] == before.headers["etag"]
+    assert (await stored_api.get("/v1/scenarios/run")).content == before.content
+    await price(stored_api, "2.50")
+    saved = await stored_api.post(REPRICE, json={}, params={"save": "true"}, headers={"If-Match": "*"})
+    assert (saved.json()["saved"], saved.json()["saved_revision"]) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"table": "euros"}, "/table"),
+        ({"table": "euros", "revision": 1}, "/table"),
+        (
+            {"exchange": {"from_currency": "USD", "to_currency": "EUR", "rate": "0.9", "as_of": "2027-01-04"}},
+            "/exchange",
+        ),
+    ],
+)
+async def test_a_currency_that_fits_no_more_is_blamed_on_what_chose_it(
+    stored_api: httpx.AsyncClient, body: dict[str, Any], pointer: str
+) -> None:
+    tier: dict[str, Any] = {"kind": "storage", "storage_class": "object_storage", "provider": "aws", "source": "a test"}
+    tier |= {"tier_from_gb": 0, "price_per_gb_month": "0.02"}
+    for name, currency in (("ours", "USD"), ("euros", "EUR"), ("pounds", "GBP")):
+        url = f"/v1/price-tables/{name}"
+        await stored_api.put(url, json={"currency": currency})
+        assert (await stored_api.post(f"{url}/revisions", json={"rates": [row("2.00"), tier]})).status_code == 201
+    table = "ours"
+    fields: dict[str, Any] = {}
+    if pointer == "/exchange":
+        table = "pounds"
+        fields = {"exchange": {"from_currency": "GBP", "to_currency": "USD", "rate": "1.3", "as_of": "2027-01-04"}}
+    storage = {"kind": "metered", "dataset_gb": 1000, "from_table": {"table": table, "provider": "aws"}}
+    await put(stored_api, "run", a_run(price=FROM_TABLE, storage=storage, **fields))
+    answer = await stored_api.post(REPRICE, json=body)
+    (found,) = answer.json()["errors"]
+    assert (answer.status_code, found["in"], found["pointer"]) == (422, "body", pointer)
+    assert found["message"].startswith("In the scenario, at /storage/from_table/table: The table is in ")
+
+
 @pytest.mark.parametrize(
     ("body", "params", "fault"),
     [

@@ -96,4 +96,5 @@ async def test_new_prices_that_are_saved_at_the_same_prices_make_no_revision(
     await save(stocked, READ)
     on(monkeypatch, "2027-01-05")
     saved = await stocked.post(f"{URL}/reprice", json={}, params={"save": "true"}, headers={"If-Match": "*"})
-    assert (saved.status_code, saved.json()["saved_revision"]) == (200, 1)
+    assert (saved.status_code, saved.json()["saved"], saved.json()["saved_revision"]) == (200, False, None)
+    assert saved.headers["etag"] == (await stocked.get(URL)).headers["etag"]
