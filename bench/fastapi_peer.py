@@ -205,7 +205,10 @@ def estimate(request: EstimateRequest) -> Estimate:
         ),
         verdict=judge(request.budget, request.start_at, total, finish_at, currency),
         assumptions=assumptions,
-        notes=notes_on(cluster, work, price, efficiency, rework_percent, link),
+        notes=[
+            *notes_on(cluster, work, price, efficiency, rework_percent, link),
+            *unconverted(request, price.currency),
+        ],
         model_version=MODEL_VERSION,
     )
 
@@ -376,6 +379,15 @@ def notes_on(
                 )
             )
     return notes
+
+
+def unconverted(request: EstimateRequest, currency: str) -> list[Note]:
+    usual = {"storage": (request.storage, "200"), "egress": (request.egress, "150")}
+    amounts = [f"{name} {amount}" for name, (section, amount) in usual.items() if section is None]
+    if currency == "USD" or not amounts:
+        return []
+    told = f"The classic calculator's amounts ({', '.join(amounts)}) are USD; nobody gave others, and they were taken "
+    return [warning("default_amounts_unconverted", told + f"as {currency}, unconverted. Give them in {currency}.")]
 
 
 def network_notes(link: Interconnect, cluster: Cluster) -> list[Note]:

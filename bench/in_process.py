@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,6 +94,9 @@ def _emptied(bodies: list[bytes]) -> Iterable[Check]:
     yield Check("(ix)", told, statistics.median(taken) * 1e6, "us of CPU")
 
 
+_Cache: type[Any] = type(lru_cache(abs))
+
+
 def _caches() -> list[Any]:
     """Every bounded cache of the service; those of files are not bounded, and stay."""
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("service.")]
@@ -101,7 +104,7 @@ def _caches() -> list[Any]:
         id(value): value
         for module in modules
         for value in vars(module).values()
-        if hasattr(value, "cache_parameters") and value.cache_parameters()["maxsize"] is not None
+        if isinstance(value, _Cache) and value.cache_parameters()["maxsize"] is not None
     }
     return list(found.values())
 

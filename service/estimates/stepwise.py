@@ -1,5 +1,6 @@
 """What the step model says of a request: its layout given or searched, its batch, and what would make it wait less."""
 
+import math
 from itertools import takewhile
 from typing import Literal
 
@@ -35,7 +36,8 @@ _PEAK_OVER_BF16 = {"fp8": 2.0, "fp4": 4.0}
 _BATCH_ASSUMED = "4M tokens, or 1,024 for each GPU if that is more, in equal parts; assumed"
 # What is tried where much of a step is waiting: halvings of the count, and doublings of the batch up to the largest
 # that was published, about that of DeepSeek-V3 (15,360 sequences of 4,096 tokens, arXiv 2412.19437).
-_MOST_TRIED = 8
+_MOST_TRIED_GIVEN, _MOST_TRIED_SEARCHED = 8, 1  # powers of two
+_NEARLY_NONE = 1e-9
 _MOST_BATCH_TOKENS = 67_108_864
 
 
@@ -213,9 +215,10 @@ def waiting_percent(modelled: Modelled) -> float:
 def batch_that_waits_less(
     work: TransformerWork, subject: Subject, site: Site, modelled: Modelled, most_percent: float
 ) -> int | None:
-    """The first doubling of the batch at which no more than this share of a step is waiting; None if none is found."""
+    """A doubling of the batch at which no more than this share of a step is waiting; None if none is found."""
     now, most = modelled.workload.global_batch_sequences, _MOST_BATCH_TOKENS // modelled.workload.sequence_length
-    batches = takewhile(lambda batch: batch <= most, (now * 2**power for power in range(1, 32)))
+    doubled = (now * 2**power for power in _powers_to_try(modelled, most_percent))
+    batches = takewhile(lambda batch: batch <= most, doubled)
     return next(
         (batch for batch in batches if _waits_less(work, subject, site, site.gpu_count, batch, most_percent)), None
     )
@@ -224,13 +227,22 @@ def batch_that_waits_less(
 def count_that_waits_less(
     work: TransformerWork, subject: Subject, site: Site, modelled: Modelled, most_percent: float
 ) -> int | None:
-    """The first halving of the count, in whole nodes, at which the same batch waits no more; None if none is found."""
+    """A halving of the count, in whole nodes, at which the same batch waits no more; None if none is found."""
     batch = modelled.workload.global_batch_sequences
-    halved = (site.gpu_count // 2**power for power in range(1, _MOST_TRIED + 1))
+    halved = (site.gpu_count // 2**power for power in _powers_to_try(modelled, most_percent))
     counts = (count // site.gpus_per_node * site.gpus_per_node for count in halved)
     return next(
         (count for count in counts if count and _waits_less(work, subject, site, count, batch, most_percent)), None
     )
+
+
+def _powers_to_try(modelled: Modelled, most_percent: float) -> range:
+    """By which powers of two the waiting may become little enough: as if it stayed as it is while the work doubles, and
+    the next ones, for that is only nearly so. Where no layout was given each try is a search."""
+    waiting = waiting_percent(modelled)
+    times = waiting / max(PERCENT - waiting, _NEARLY_NONE) / (most_percent / (PERCENT - most_percent))
+    first = max(1, math.floor(math.log2(max(1.0, times))))
+    return range(first, first + (_MOST_TRIED_GIVEN if modelled.given else _MOST_TRIED_SEARCHED))
 
 
 def _waits_less(

@@ -362,7 +362,9 @@ def _advise_on_waiting(record: Record, work: TransformerWork, subject: Subject, 
     if waiting <= advice.HIGH_WAITING_PERCENT:
         return
     batch = batch_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
-    count = count_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
+    count = None
+    if batch is None or modelled.given:  # another search, for which one answer is enough
+        count = count_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
     now = modelled.workload.global_batch_sequences
     record.note(advice.high_waiting(waiting, now, site.gpu_count, batch, count))
 

@@ -37,11 +37,10 @@ def test_too_many_gpus_for_the_batch_are_told_what_would_help_and_it_does() -> N
     answer = ask(a_transformer(512, model="llama-3.1-70b", global_batch_sequences=8))
     assert answer["performance"]["step"]["waiting_percent"] > 90
     told = message(answer, "waiting_high")
-    assert "a batch of 128 sequences or with 32 accelerators" in told
-    for gpu_count, batch in ((512, 128), (32, 8)):
-        better = ask(a_transformer(gpu_count, model="llama-3.1-70b", global_batch_sequences=batch))
-        assert better["performance"]["step"]["waiting_percent"] <= 30
-        assert "waiting_high" not in codes(better)
+    assert "a batch of 128 sequences" in told
+    better = ask(a_transformer(512, model="llama-3.1-70b", global_batch_sequences=128))
+    assert better["performance"]["step"]["waiting_percent"] <= 30
+    assert "waiting_high" not in codes(better)
 
 
 def test_a_batch_larger_than_any_published_one_is_no_advice() -> None:
