@@ -36,7 +36,7 @@ _PEAK_OVER_BF16 = {"fp8": 2.0, "fp4": 4.0}
 _BATCH_ASSUMED = "4M tokens, or 1,024 for each GPU if that is more, in equal parts; assumed"
 # What is tried where much of a step is waiting: halvings of the count, and doublings of the batch up to the largest
 # that was published, about that of DeepSeek-V3 (15,360 sequences of 4,096 tokens, arXiv 2412.19437).
-_MOST_TRIED_GIVEN, _MOST_TRIED_SEARCHED = 8, 1  # powers of two
+_MOST_TRIED_GIVEN, _MOST_TRIED_SEARCHED = 4, 1  # powers of two
 _NEARLY_NONE = 1e-9
 _MOST_BATCH_TOKENS = 67_108_864
 

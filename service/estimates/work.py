@@ -363,7 +363,7 @@ def _advise_on_waiting(record: Record, work: TransformerWork, subject: Subject, 
         return
     batch = batch_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
     count = None
-    if batch is None or modelled.given:  # another search, for which one answer is enough
+    if batch is None:
         count = count_that_waits_less(work, subject, site, modelled, advice.HIGH_WAITING_PERCENT)
     now = modelled.workload.global_batch_sequences
     record.note(advice.high_waiting(waiting, now, site.gpu_count, batch, count))
