@@ -221,9 +221,9 @@ def high_waiting(percent: float, batch: int, gpu_count: int, more: int | None, f
         told += f" It would be less than {HIGH_WAITING_PERCENT:.0f} % with {' or with '.join(ways)}."
     else:
         told += (
-            f" No batch of up to 64M tokens and no half of the count bring it below {HIGH_WAITING_PERCENT:.0f} %; a "
+            f" Of the larger batches (up to 64M tokens) and smaller counts that were tried, a few of each, none brings "
+            f"it below {HIGH_WAITING_PERCENT:.0f} %; a faster network may."
         )
-        told += "faster network may."
     return Note("waiting_high", "warning", told)
 
 
